@@ -1,0 +1,1 @@
+"""Device route profiles of the NInfer inference engine: read, layer, look up, store."""

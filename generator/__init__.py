@@ -1,0 +1,1 @@
+"""Measure, decide, review and emit the device route profiles of the NInfer inference engine."""

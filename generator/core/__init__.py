@@ -1,0 +1,1 @@
+"""The pure part: no GPU package, no clock, no environment, no printing."""

@@ -1,0 +1,91 @@
+"""Families to one sorted catalog, and its digest as the engine computes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.core.route import CatalogDigest, Route, RouteFamily, RouteKey
+from generator.errors import CatalogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FNV_OFFSET = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+_WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Catalog:
+    """All routes by key in byte order, and the family each belongs to."""
+
+    routes: dict[RouteKey, Route]
+    families: dict[RouteKey, RouteFamily]
+
+    @property
+    def calibrated(self) -> tuple[Route, ...]:
+        """Return the routes that calibration measures, in the engine's measuring order."""
+        return tuple(sorted((r for r in self.routes.values() if r.calibrated), key=lambda route: route.order))
+
+    def route(self, key: str) -> Route:
+        """Return the route of ``key``.
+
+        Raises:
+            CatalogError: the catalog has no such key.
+        """
+        found = self.routes.get(RouteKey(key))
+        if found is None:
+            raise CatalogError(
+                f"route key {key!r}: not among the {len(self.routes)} keys of this catalog; "
+                "list them with `python -m generator catalog`"
+            )
+        return found
+
+    def digest(self) -> CatalogDigest:
+        """Return the digest of the calibrated keys and their candidates (engine-profiles, Appendix A)."""
+        return routes_digest(self.calibrated)
+
+    def key_digest(self, key: str) -> CatalogDigest:
+        """Return the digest of one key alone, by the same scheme."""
+        return routes_digest([self.route(key)])
+
+
+def build_catalog(families: Iterable[RouteFamily]) -> Catalog:
+    """Return the catalog of ``families``.
+
+    Raises:
+        CatalogError: a key is declared twice, a key repeats a candidate, or two keys claim one place in the order.
+    """
+    found: dict[RouteKey, tuple[Route, RouteFamily]] = {}
+    orders: dict[int, RouteKey] = {}
+    for family in families:
+        for route in family.routes:
+            if route.key in found:
+                raise CatalogError(
+                    f"route key {route.key!r}: declared by {found[route.key][1].name!r} and by {family.name!r}; "
+                    "remove one of the two declarations"
+                )
+            names = [item.schedule for item in route.candidates]
+            if len(set(names)) != len(names):
+                raise CatalogError(f"route key {route.key!r}: candidates {names!r} repeat a name; names are unique")
+            if route.calibrated and route.order in orders:
+                raise CatalogError(
+                    f"route key {route.key!r}: order {route.order} is already that of {orders[route.order]!r}; "
+                    "give each calibrated key its own place"
+                )
+            if route.calibrated:
+                orders[route.order] = route.key
+            found[route.key] = (route, family)
+    keys = sorted(found, key=lambda key: key.encode())
+    return Catalog(routes={key: found[key][0] for key in keys}, families={key: found[key][1] for key in keys})
+
+
+def routes_digest(routes: Iterable[Route]) -> CatalogDigest:
+    """Return the 16-digit FNV-1a digest of keys (byte order) and candidates (given order)."""
+    value = _FNV_OFFSET
+    for route in sorted(routes, key=lambda item: item.key.encode()):
+        text = route.key.encode() + b"\n" + b"".join(c.schedule.encode() + b"\0" for c in route.candidates)
+        for byte in text:
+            value = ((value ^ byte) * _FNV_PRIME) & _WORD
+    return CatalogDigest(f"{value:016x}")

@@ -1,0 +1,39 @@
+"""Every number of the specification, once.
+
+The comment behind each names the section that states it (``device-profiles.md`` unless another is named).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """The numbers of the candidate rule and of one measurement. Gains and differences are ratios."""
+
+    min_gain: float = 0.03  # "Calibrating by hand": at least 3 % faster
+    second_pass_share: float = 0.5  # engine-profiles 4.4: the second pass asks for half the margin
+    second_pass_rounds: int = 2  # engine-profiles 4.4: summed over two interleaved rounds
+    max_mismatch: float = 0.05  # "Calibrating by hand": output within 5 % of the compiled route
+    mismatch_floor: float = 1e-6  # engine-profiles 4.3: least reference magnitude
+    warmups: int = 2  # engine-profiles 4.1
+    samples: int = 11  # "Calibrating by hand": the median of eleven runs
+    least_samples: int = 3  # engine-profiles 7: --repeat below 3 is raised to 3
+    flush_floor_bytes: int = 64 * 1024 * 1024  # engine-profiles 4.2
+    flush_l2_share: int = 4  # engine-profiles 4.2: four times the L2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnifiedLimits:
+    """The numbers of the two-round rule for the ``unified/*`` switches. Gains are ratios."""
+
+    min_gain: float = 0.03  # "What is calibrated": at least 3 % over the geometric mean
+    max_loss: float = 0.03  # "What is calibrated": no case more than 3 % slower
+    tick_us: float = 2.0  # engine-profiles 5.2: a difference below one timer tick is a tie
+    rounds: int = 2  # "What is calibrated": two rounds per table
+    least_widths: int = 2  # engine-profiles 5.2: a band spans at least two measured widths
+
+
+LIMITS = Limits()
+UNIFIED_LIMITS = UnifiedLimits()

@@ -1,0 +1,48 @@
+"""Every fatal error of the generator, each with its exit code.
+
+A message says where, what was found, what was expected and what to do, in that order, values in repr.
+"""
+
+from __future__ import annotations
+
+
+class GeneratorError(Exception):
+    """Base of all errors that end a command; ``exit_code`` is the command's."""
+
+    exit_code = 1
+
+
+class UsageError(GeneratorError):
+    """Report arguments that do not fit the command."""
+
+    exit_code = 2
+
+
+class GateError(GeneratorError):
+    """Report that a gate said no: the report itself was made."""
+
+    exit_code = 3
+
+
+class CatalogError(GeneratorError):
+    """Report families that contradict each other: a key declared twice, an unknown key asked for."""
+
+
+class SourceError(GeneratorError):
+    """Report an imported entry, an evidence file or an override that cannot be used."""
+
+
+class EvidenceError(SourceError):
+    """Report an evidence file that is not whole, not ours, or of another catalog."""
+
+
+class DifferenceError(GeneratorError):
+    """Report that a committed file is not what its sources give."""
+
+
+class DeviceError(GeneratorError):
+    """Report a device that is absent, busy, unsupported or another one than asked for."""
+
+
+class CompileError(GeneratorError):
+    """Report kernel source that the compiler refused, with the compiler's own words."""

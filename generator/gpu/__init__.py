@@ -1,0 +1,1 @@
+"""The edge to the device: the only importers of cupy and pynvml."""

@@ -1,0 +1,20 @@
+"""Prompt attention: the query heads of each KV head packed into the tiles of the standard INT8 kernel."""
+
+from __future__ import annotations
+
+from generator.core.route import Candidate, Group, Route, RouteFamily, RouteKey, Schedule
+from kernels.widths import OFF, SWITCH
+
+FAMILY = RouteFamily(
+    name="attn_pack_gqa",
+    group=Group.ATTENTION,
+    routes=(
+        Route(
+            key=RouteKey("attn_pack_gqa"),
+            order=25,
+            widths=SWITCH,
+            candidates=(Candidate(schedule=Schedule("on")),),
+            compiled=OFF,
+        ),
+    ),
+)
