@@ -1,0 +1,77 @@
+"""The command ``python -m generator VERB``; the only place that prints or exits.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ninfer_device_profiles.errors import ProfileError
+from rich.console import Console
+
+from generator.errors import GeneratorError
+from generator.output import ConsoleOutput
+from generator.verbs import load_verb, verb_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    names = verb_names()
+    verb = words[0] if words and words[0] in names else None
+    if verb is None:
+        return _no_verb(words, names)
+    return run_verb(verb, words[1:], program=f"python -m generator {verb}")
+
+
+def calibrate_main() -> int:
+    """Run ``calibrate`` as the script ``ninfer-calibrate``."""
+    return run_verb("calibrate", sys.argv[1:], program="ninfer-calibrate")
+
+
+def run_verb(name: str, words: Sequence[str], *, program: str) -> int:
+    """Parse ``words`` for the verb ``name``, run it, and turn errors of ours into one line and an exit code."""
+    module = load_verb(name)
+    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
+    module.configure(parser)
+    output = ConsoleOutput(Console(), Console(stderr=True))
+    try:
+        arguments = parser.parse_args(list(words))
+        return module.run(arguments, output)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    except (GeneratorError, ProfileError) as error:
+        output.note(f"{program}: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        output.note(f"{program}: interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 1
+
+
+def _no_verb(words: Sequence[str], names: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m generator",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"  {name:14} {(load_verb(name).__doc__ or '').splitlines()[0]}" for name in names),
+    )
+    parser.add_argument("verb", choices=names, help="what to do; VERB --help explains each")
+    try:
+        parser.parse_args(list(words))
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
