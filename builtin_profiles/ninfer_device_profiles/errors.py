@@ -34,3 +34,7 @@ class OtherVersionError(DocumentError):
 
 class StoreError(ProfileError):
     """Report that an entry was not stored; the file is as it was."""
+
+
+class SizesError(ProfileError):
+    """Report an argument for which no launch size is defined."""
