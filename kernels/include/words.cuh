@@ -1,0 +1,26 @@
+// Arithmetic on packed 32-bit words, each helper one instruction.
+#pragma once
+#include <cuda_bf16.h>
+
+// Four bytes picked from the eight of (a, b): https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-prmt
+__device__ __forceinline__ unsigned byte_permute(unsigned a, unsigned b, unsigned selector) {
+  return __byte_perm(a, b, selector);
+}
+
+// a - b on BF16 pairs; exact where the result is representable. fma(b, -1, a) because sub.bf16x2 is native from sm_90 only:
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#half-precision-floating-point-instructions-fma
+__device__ __forceinline__ unsigned bf16x2_sub(unsigned a, unsigned b) {
+  unsigned out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(b), "r"(0xBF80BF80u), "r"(a));
+  return out;
+}
+
+// FP32 values of a BF16 pair, low half first.
+__device__ __forceinline__ float bf16_low(unsigned pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float bf16_high(unsigned pair) { return __uint_as_float(pair & 0xFFFF0000u); }
+
+// BF16 pair of two FP32 values, round to nearest even.
+__device__ __forceinline__ unsigned pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&pair);
+}
