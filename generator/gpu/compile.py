@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.errors import CompileError
+from generator.gpu.nvrtc import find_toolkits, load_nvrtc, toolkit_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 BASE_OPTIONS = ("--std=c++17", "-default-device", "--ptxas-options=-v")
 """Options of every compile; they belong to a kernel's digest."""
@@ -38,22 +37,6 @@ class Compiled:
     reports: dict[str, KernelReport]
 
 
-@cache
-def cuda_include_dirs() -> tuple[str, ...]:
-    """Return the folders that hold the CUDA headers (``cuda_fp16.h``) of the installed runtime package."""
-    import importlib.util  # noqa: PLC0415
-
-    found: list[str] = []
-    spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations or () if spec is not None else ():
-        for name in ("cu13", "cuda_runtime", "cu12"):
-            folder = Path(root) / name / "include"
-            if (folder / "cuda_fp16.h").is_file():
-                found.append(str(folder))
-    toolkit = Path("/usr/local/cuda/include")
-    return (*found, str(toolkit)) if (toolkit / "cuda_fp16.h").is_file() else tuple(found)
-
-
 def source_digest(folder: Path, stem: str) -> str:
     """Return a digest of ``stem``.cu and of every header, so that an edited header is another kernel."""
     digest = hashlib.sha256()
@@ -68,28 +51,17 @@ def compile_unit(folder: Path, stem: str, expressions: Sequence[str], arch: str)
     Raises:
         CompileError: NVRTC refused the source; the message holds its log.
     """
-    from cupy_backends.cuda.libs import nvrtc  # noqa: PLC0415
-
-    includes = [f"-I{folder / 'include'}", *(f"-I{path}" for path in cuda_include_dirs())]
+    toolkit = toolkit_for(arch, find_toolkits())
+    includes = [f"-I{folder / 'include'}", *(f"-I{path}" for path in toolkit.includes)]
     options = [*BASE_OPTIONS, f"-arch={arch}", *includes]
-    program = nvrtc.createProgram((folder / f"{stem}.cu").read_text(), f"{stem}.cu", (), ())
-    try:
-        for expression in expressions:
-            nvrtc.addNameExpression(program, expression)
-        try:
-            nvrtc.compileProgram(program, options)
-        except nvrtc.NVRTCError as error:
-            log = nvrtc.getProgramLog(program)
-            raise CompileError(f"{stem}.cu for {arch}: {error}\n{log}") from None
-        names = {expression: nvrtc.getLoweredName(program, expression) for expression in expressions}
-        reports = _reports(nvrtc.getProgramLog(program))
-        return Compiled(
-            cubin=nvrtc.getCUBIN(program),
-            names=names,
-            reports={expression: reports[lowered] for expression, lowered in names.items() if lowered in reports},
-        )
-    finally:
-        nvrtc.destroyProgram(program)
+    source = (folder / f"{stem}.cu").read_text()
+    cubin, names, log = load_nvrtc(toolkit.library).compile(source, f"{stem}.cu for {arch}", options, expressions)
+    reports = _reports(log)
+    return Compiled(
+        cubin=cubin,
+        names=names,
+        reports={expression: reports[lowered] for expression, lowered in names.items() if lowered in reports},
+    )
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
