@@ -89,8 +89,8 @@ def _check(profile: Profile, source: str, catalog: Catalog, notes: list[str]) ->
                 raise SourceError(f"{where}: schedule {band.schedule!r}; expected one of {names!r} or ''")
             if candidate is not None and not candidate.legal(band.last):
                 notes.append(
-                    f"{profile.hardware_class} {key}: {band.schedule!r} at widths {first} to {band.last} reaches beyond "
-                    "its legal widths; the engine ignores it there"
+                    f"{profile.hardware_class} {key}: {band.schedule!r} at widths {first} to {band.last} reaches "
+                    "beyond its legal widths; the engine ignores it there"
                 )
             first = band.last + 1
 
