@@ -22,6 +22,11 @@ class Limits:
     least_samples: int = 3  # engine-profiles 7: --repeat below 3 is raised to 3
     flush_floor_bytes: int = 64 * 1024 * 1024  # engine-profiles 4.2
     flush_l2_share: int = 4  # engine-profiles 4.2: four times the L2
+    noise_factor: float = 3.0  # architecture 7, guarded: noise is this many times the twins' median difference
+    close_share: float = 0.03  # guarded: contenders this close to the best get a second pass too
+    stop_after: int = 3  # issue 4, bench: samples after which a hopeless candidate stops
+    stop_ratio: float = 1.5  # issue 4, bench: hopeless is this many times the compiled route's median
+    floor_share: float = 0.95  # issue 4, "must hold": impossible below this share of the floor (bandwidth is measured)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,304 @@
+"""The candidate rules over stored samples: which schedule each (key, width) gets, and why.
+
+Rule ``engine`` is the engine's own (engine-profiles 4.4). Rule ``guarded`` asks in addition that both passes' gains
+exceed the key's own noise, which hidden twins of the compiled route show, and takes the earliest of the candidates
+that the second pass cannot tell apart within that noise (architecture 7).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ninfer_device_profiles.bands import Band, Bands, bands_from_points
+
+from generator.core.evidence import BenchKind, Evidence, Outcome, Trial, complete_keys
+from generator.core.route import COMPILED, Route, RouteKey, Schedule
+from generator.core.stats import gain, median, noise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.core.catalog import Catalog
+    from generator.core.limits import Limits
+
+
+class Rule(StrEnum):
+    """Names of the candidate rules."""
+
+    ENGINE = "engine"
+    GUARDED = "guarded"
+
+
+class Verdict(StrEnum):
+    """What a rule makes of a candidate, or of a whole point."""
+
+    WIN = "win"
+    TIE = "tie"  # the compiled route's very launch, or not told apart from an earlier winner
+    KEEP = "keep"  # not faster by the margin, or not by more than the noise
+    SLOWER = "slower than the winner"
+    SECOND_LOST = "second pass lost"
+    REFUSED = "refused for output"
+    IMPOSSIBLE = "impossible"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    STOPPED = "stopped early"
+    INELIGIBLE = "ineligible"
+    NOT_MEASURED = "not measured"
+
+
+_UNTIMED = {
+    Outcome.SAME: Verdict.TIE,
+    Outcome.INELIGIBLE: Verdict.INELIGIBLE,
+    Outcome.REFUSED: Verdict.REFUSED,
+    Outcome.IMPOSSIBLE: Verdict.IMPOSSIBLE,
+    Outcome.FAILED: Verdict.FAILED,
+    Outcome.TIMED_OUT: Verdict.TIMED_OUT,
+    Outcome.STOPPED: Verdict.STOPPED,
+}
+
+
+_TELLING = (
+    Verdict.REFUSED,
+    Verdict.IMPOSSIBLE,
+    Verdict.FAILED,
+    Verdict.TIMED_OUT,
+    Verdict.STOPPED,
+    Verdict.TIE,
+    Verdict.INELIGIBLE,
+    Verdict.NOT_MEASURED,
+)
+"""Which verdict stands for a point whose candidates have no times, most telling first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruling:
+    """What became of one candidate at one point. ``gain`` is the first pass's, None where there is no time."""
+
+    schedule: Schedule
+    verdict: Verdict
+    reason: str
+    gain: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """The answer at one (key, width).
+
+    Args:
+        schedule: the choice; empty where the compiled route stays.
+        verdict: ``WIN``, or what kept the compiled route: the verdict of the best candidate that had a time, else
+            ``KEEP``; ``NOT_MEASURED`` where there is no time of the compiled route.
+        gain: of the best candidate: the second pass's where one was run, else the first pass's; None without times.
+        rulings: of every candidate, in catalog order.
+    """
+
+    key: RouteKey
+    width: int
+    schedule: Schedule
+    verdict: Verdict
+    reason: str
+    gain: float | None = None
+    rulings: tuple[Ruling, ...] = ()
+
+
+def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:
+    """Return the noise of ``key``: what its hidden twins show over all widths and rounds, as a ratio."""
+    ratios: list[float] = []
+    for trial in evidence.trials:
+        if trial.key != key or not trial.twin:
+            continue
+        base = evidence.trial(key, trial.width)
+        if base is None:
+            continue
+        if base.first_us and trial.first_us:
+            ratios.append(median(trial.first_us) / median(base.first_us))
+        rounds = zip(trial.second_us, base.second_us, strict=False)
+        ratios.extend(median(twin) / median(compiled) for twin, compiled in rounds)
+    return noise(ratios, limits.noise_factor)
+
+
+def decide_points(
+    evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule
+) -> dict[tuple[RouteKey, int], Decision]:
+    """Judge every measured point of ``evidence`` that the catalog knows, keys in byte order, widths ascending."""
+    decisions: dict[tuple[RouteKey, int], Decision] = {}
+    for key, route in catalog.routes.items():
+        if not any((key, width) in evidence.by_point for width in route.widths):
+            continue
+        level = key_noise(evidence, key, limits) if rule is Rule.GUARDED else 0.0
+        for width in route.widths:
+            if (key, width) in evidence.by_point:
+                decisions[key, width] = decide_point(evidence, route, width, limits, rule, level)
+    return decisions
+
+
+def decide_point(  # noqa: PLR0917
+    evidence: Evidence, route: Route, width: int, limits: Limits, rule: Rule, level: float
+) -> Decision:
+    """Judge one point; ``level`` is the key's noise (0 under rule ``engine``)."""
+    compiled = evidence.trial(route.key, width)
+    if evidence.bench is BenchKind.ENGINE:
+        return _stated(evidence, route, width, compiled)
+    if compiled is None or compiled.outcome is not Outcome.TIMED:
+        reason = (
+            "compiled route has no trial" if compiled is None else f"compiled {compiled.outcome}: {compiled.reason}"
+        )
+        return Decision(key=route.key, width=width, schedule=COMPILED, verdict=Verdict.NOT_MEASURED, reason=reason)
+    base_us = median(compiled.first_us)
+    trials = {c.schedule: evidence.trial(route.key, width, c.schedule) for c in route.candidates}
+    rulings = {name: _first_pass(name, trial, base_us, limits, level) for name, trial in trials.items()}
+    contenders = {name: trial for name, trial in trials.items() if rulings[name].verdict is Verdict.WIN and trial}
+    if not contenders:
+        return _kept(route.key, width, tuple(rulings.values()))
+    chosen = _provisional(contenders, rule, level)
+    verdict, reason, second_gain = _second_pass(contenders[chosen], compiled, limits, level)
+    for name, trial in contenders.items():
+        if name == chosen:
+            rulings[name] = _ruled(rulings[name], verdict, reason)
+        elif rule is Rule.GUARDED and _time(trial) <= _time(contenders[chosen]) < math.inf:
+            text = f"not told apart from {chosen!r}, which is earlier in the catalog"
+            rulings[name] = _ruled(rulings[name], Verdict.TIE, text)
+        else:
+            rulings[name] = _ruled(rulings[name], Verdict.SLOWER, f"{chosen!r} is faster")
+    return Decision(
+        key=route.key,
+        width=width,
+        schedule=chosen if verdict is Verdict.WIN else COMPILED,
+        verdict=verdict,
+        reason=f"{chosen}: {reason}",
+        gain=second_gain if second_gain is not None else rulings[chosen].gain,
+        rulings=tuple(rulings.values()),
+    )
+
+
+def _ruled(ruling: Ruling, verdict: Verdict, reason: str) -> Ruling:
+    return Ruling(schedule=ruling.schedule, verdict=verdict, reason=reason, gain=ruling.gain)
+
+
+def _first_pass(name: Schedule, trial: Trial | None, base_us: float, limits: Limits, level: float) -> Ruling:
+    """Rule on the first pass alone; ``WIN`` here means "goes to the second pass"."""
+    if trial is None:
+        return Ruling(schedule=name, verdict=Verdict.NOT_MEASURED, reason="no trial")
+    for plane, difference in trial.differences.items():
+        if difference is None or not difference <= limits.max_mismatch:
+            text = "is not finite" if difference is None else f"differs by {difference:.3g}"
+            text = f"output {plane!r} {text}, allowed {limits.max_mismatch:g}"
+            return Ruling(schedule=name, verdict=Verdict.REFUSED, reason=text)
+    us = median(trial.first_us) if trial.first_us else math.inf
+    found = gain(us, base_us) if trial.first_us else None
+    if trial.outcome is not Outcome.TIMED:
+        return Ruling(schedule=name, verdict=_UNTIMED[trial.outcome], reason=trial.reason, gain=found)
+    if not us < base_us * (1 - limits.min_gain):
+        text = f"gain {found:.3f} in the first pass, needs more than {limits.min_gain:g}"
+        return Ruling(schedule=name, verdict=Verdict.KEEP, reason=text, gain=found)
+    if not us < base_us * (1 - level):
+        text = f"gain {found:.3f} in the first pass is inside the key's noise of {level:.3f}"
+        return Ruling(schedule=name, verdict=Verdict.KEEP, reason=text, gain=found)
+    return Ruling(schedule=name, verdict=Verdict.WIN, reason=f"gain {found:.3f} in the first pass", gain=found)
+
+
+def _time(trial: Trial) -> float:
+    """Return the sum of second-pass medians where there are any, infinity where not."""
+    return sum(median(samples) for samples in trial.second_us) if trial.second_us else math.inf
+
+
+def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float) -> Schedule:
+    """Return the contender that the second pass judges; the mapping is in catalog order."""
+    best = min(contenders, key=lambda name: median(contenders[name].first_us))
+    if rule is Rule.ENGINE:
+        return best
+    fastest = min(_time(trial) for trial in contenders.values())
+    if fastest == math.inf:
+        return best
+    return next(name for name, trial in contenders.items() if _time(trial) <= fastest * (1 + level))
+
+
+def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) -> tuple[Verdict, str, float | None]:
+    rounds = limits.second_pass_rounds
+    if len(rival.second_us) < rounds or len(compiled.second_us) < rounds:
+        return Verdict.NOT_MEASURED, f"the second pass has {len(rival.second_us)} of {rounds} rounds", None
+    rival_us, base_us = _time(rival), _time(compiled)
+    found = gain(rival_us, base_us)
+    need = limits.min_gain * limits.second_pass_share
+    if not rival_us < base_us * (1 - need):
+        return Verdict.SECOND_LOST, f"gain {found:.3f} in the second pass, needs more than {need:g}", found
+    if not rival_us < base_us * (1 - level):
+        text = f"gain {found:.3f} in the second pass is inside the key's noise of {level:.3f}"
+        return Verdict.SECOND_LOST, text, found
+    return Verdict.WIN, f"gain {found:.3f} in the second pass", found
+
+
+def _kept(key: RouteKey, width: int, rulings: tuple[Ruling, ...]) -> Decision:
+    timed = [ruling for ruling in rulings if ruling.gain is not None]
+    best = max(timed, key=lambda ruling: ruling.gain or 0.0, default=None)
+    if best is not None:
+        text = f"{best.schedule}: {best.reason}"
+        return Decision(
+            key=key, width=width, schedule=COMPILED, verdict=best.verdict, reason=text, gain=best.gain, rulings=rulings
+        )
+    verdicts = {ruling.verdict for ruling in rulings}
+    verdict = next((verdict for verdict in _TELLING if verdict in verdicts), Verdict.KEEP)
+    text = "; ".join(f"{ruling.schedule}: {ruling.reason}" for ruling in rulings)
+    return Decision(key=key, width=width, schedule=COMPILED, verdict=verdict, reason=text, rulings=rulings)
+
+
+def _stated(evidence: Evidence, route: Route, width: int, compiled: Trial | None) -> Decision:
+    """Take the engine's own choice: its second pass is in that choice, and not among the samples."""
+    trials = evidence.by_point.get((route.key, width), ())
+    chosen = next((trial for trial in trials if trial.chosen), None)
+    if chosen is None:
+        return Decision(
+            key=route.key, width=width, schedule=COMPILED, verdict=Verdict.NOT_MEASURED, reason="no stated choice"
+        )
+    found = None
+    if compiled is not None and compiled.first_us and chosen.first_us and chosen.schedule:
+        found = gain(median(chosen.first_us), median(compiled.first_us))
+    verdict = Verdict.WIN if chosen.schedule else Verdict.KEEP
+    return Decision(
+        key=route.key,
+        width=width,
+        schedule=chosen.schedule,
+        verdict=verdict,
+        reason=f"{chosen.schedule or 'compiled'}: stated by the engine's calibration",
+        gain=found,
+    )
+
+
+def evidence_bands(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[RouteKey, Bands]:
+    """Return the bands of every complete key: all widths joined, the last one stretched as the route says."""
+    decisions = decide_points(evidence, catalog, limits, rule)
+    result: dict[RouteKey, Bands] = {}
+    for key in complete_keys(evidence, catalog):
+        route = catalog.route(key)
+        result[key] = route_bands(route, {width: decisions[key, width].schedule for width in route.widths})
+    return result
+
+
+def route_bands(route: Route, choices: Mapping[int, Schedule]) -> Bands:
+    """Return the bands of ``choices`` by width; a last measured width takes its stretched ``last``."""
+    bands = bands_from_points((width, choices[width]) for width in sorted(choices))
+    if not bands:
+        return bands
+    last, schedule = bands[-1]
+    return (*bands[:-1], Band(route.stretch.get(last, last), schedule))
+
+
+def false_switches(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> tuple[int, int]:
+    """Return how many twins the rule would have taken for a win, and how many were judged."""
+    levels: dict[RouteKey, float] = {}
+    taken = judged = 0
+    for trial in evidence.trials:
+        base = evidence.trial(trial.key, trial.width)
+        if not trial.twin or not trial.first_us or base is None or not base.first_us or trial.key not in catalog.routes:
+            continue
+        judged += 1
+        if rule is Rule.GUARDED and trial.key not in levels:
+            levels[trial.key] = key_noise(evidence, trial.key, limits)
+        level = levels.get(trial.key, 0.0)
+        first = _first_pass(trial.schedule, trial, median(base.first_us), limits, level)
+        if first.verdict is Verdict.WIN and _second_pass(trial, base, limits, level)[0] is Verdict.WIN:
+            taken += 1
+    return taken, judged
