@@ -1,0 +1,269 @@
+"""Two effective routings to the cells that differ, each with its class of change.
+
+deepdiff compares the structures and stays inside this file. Bands are expanded to ``first width -> answer`` on the
+cut points of both sides before it sees them, so an inserted band never reads as a changed neighbour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from deepdiff import DeepDiff
+from ninfer_device_profiles.bands import MAX_LAST
+
+from generator.core.routing import UNCOVERED, Answer, Cell, Cells, DeviceId, DeviceRouting, Layer, Routing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+class Kind(StrEnum):
+    """Class of a change, one for each changed cell; in the order of a report."""
+
+    DEVICE_DROPPED = "device dropped"
+    KEY_DROPPED = "key dropped"
+    COVERAGE_LOST = "coverage lost"
+    SCHEDULE_CHANGED = "schedule changed"
+    BAND_MOVED = "band moved"
+    COVERAGE_ADDED = "coverage added"
+    KEY_ADDED = "key added"
+    DEVICE_ADDED = "new device"
+    PROVENANCE_ONLY = "provenance only"  # the same schedule acts; the layer or the spelling behind it differs
+
+
+_MIRROR = {
+    Kind.DEVICE_DROPPED: Kind.DEVICE_ADDED,
+    Kind.KEY_DROPPED: Kind.KEY_ADDED,
+    Kind.COVERAGE_LOST: Kind.COVERAGE_ADDED,
+}
+_MIRROR |= {value: key for key, value in _MIRROR.items()}
+
+
+class Support(NamedTuple):
+    """What stands behind the new table's choice at widths ``first`` to ``last`` of one device and key.
+
+    ``rule`` names what admitted the band (for example ``engine``, ``two rounds``, ``override``, ``imported``),
+    ``reference`` the file it comes from, ``gain`` the ratio over the compiled route where it was measured.
+    """
+
+    first: int
+    last: int
+    schedule: str
+    rule: str
+    reference: str
+    gain: float | None = None
+
+
+Supports = dict[tuple[DeviceId, str], tuple[Support, ...]]
+"""Evidence by device and key; passed in, since the core reads no files."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Widths ``first`` to ``last`` of one key on one device, whose answer differs."""
+
+    device: DeviceId
+    key: str
+    first: int
+    last: int
+    old: Answer
+    new: Answer
+    kind: Kind
+    support: Support | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Return whether another schedule runs, rather than only another layer or spelling."""
+        return self.old.acts != self.new.acts
+
+    @property
+    def rounding_changed(self) -> bool:
+        """Return whether the change crosses rounding classes: a matter of numerics, not of speed."""
+        return self.old.rounding != self.new.rounding
+
+    @property
+    def coverage_lost(self) -> bool:
+        """Return whether a schedule ran here and now no layer answers, without evidence that compiled is best."""
+        return bool(self.old.acts) and self.new.layer is Layer.COMPILED and not self.supported_compiled
+
+    @property
+    def supported_compiled(self) -> bool:
+        """Return whether evidence says that the compiled route is the choice here."""
+        return self.support is not None and not self.support.schedule and not self.new.acts
+
+    def mirrored(self) -> Change:
+        """Return the change that the reverse comparison shows, without evidence."""
+        kind = _MIRROR.get(self.kind, self.kind)
+        return replace(self, old=self.new, new=self.old, kind=kind, support=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutingDiff:
+    """All cells that differ, ordered by device, key and width; devices and keys in the order of the two routings."""
+
+    changes: tuple[Change, ...] = ()
+    devices_added: tuple[DeviceId, ...] = ()
+    devices_dropped: tuple[DeviceId, ...] = ()
+
+    @property
+    def acting(self) -> tuple[Change, ...]:
+        """Return the changes after which another schedule runs."""
+        return tuple(change for change in self.changes if change.acts)
+
+    @property
+    def provenance(self) -> tuple[Change, ...]:
+        """Return the changes after which the same schedule runs."""
+        return tuple(change for change in self.changes if not change.acts)
+
+
+def diff_routings(
+    old: Routing, new: Routing, supports: Mapping[tuple[DeviceId, str], Sequence[Support]]
+) -> RoutingDiff:
+    """Return where two routings differ.
+
+    Args:
+        old: effective routing before.
+        new: effective routing after, resolved against the same catalog.
+        supports: evidence for the new side by device and key; empty where there is none.
+    """
+    pairs = [
+        (device, old.devices.get(device), new.devices.get(device))
+        for device in dict.fromkeys((*old.devices, *new.devices))
+    ]
+    changed = [(device, before, after) for device, before, after in pairs if _differ(before, after)]
+    changes: list[Change] = []
+    for device, key, points in _changed_points(changed):
+        before, after = old.devices.get(device), new.devices.get(device)
+        for first, last, was, now in _ranges(_cells(before, key), _cells(after, key), points):
+            kind = _kind(_Site(before, after, key, first, last, was, now))
+            support = _support((supports or {}).get((device, key), ()), now, first, last)
+            change = Change(
+                device=device, key=key, first=first, last=last, old=was, new=now, kind=kind, support=support
+            )
+            if change.kind is Kind.COVERAGE_LOST and change.supported_compiled:
+                change = replace(change, kind=Kind.SCHEDULE_CHANGED)
+            changes.append(change)
+    return RoutingDiff(
+        changes=tuple(changes),
+        devices_added=tuple(device for device, before, _ in pairs if before is None),
+        devices_dropped=tuple(device for device, _, after in pairs if after is None),
+    )
+
+
+def _differ(before: DeviceRouting | None, after: DeviceRouting | None) -> bool:
+    return before is None or after is None or before.keys != after.keys
+
+
+def _cells(side: DeviceRouting | None, key: str) -> Cells:
+    return (Cell(1, MAX_LAST, UNCOVERED),) if side is None else side.cells(key)
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Numbers for answers, so that deepdiff compares integers and no text of a table reaches it as a value."""
+
+    known: dict[Answer, int] = field(default_factory=dict)
+
+    def of(self, answer: Answer) -> int:
+        return self.known.setdefault(answer, len(self.known))
+
+
+def _changed_points(
+    devices: Sequence[tuple[DeviceId, DeviceRouting | None, DeviceRouting | None]],
+) -> Iterator[tuple[DeviceId, str, set[int]]]:
+    """Yield device, key and the first width of every range in which the two sides' answers differ."""
+    numbers = _Numbers()
+    for device, before, after in devices:
+        keys = sorted(
+            {*(before.keys if before else ()), *(after.keys if after else ())},
+            key=lambda key: key.encode("utf-8", "surrogatepass"),
+        )
+        differing = [key for key in keys if _cells(before, key) != _cells(after, key)]
+        left: dict[str, dict[int, int]] = {}
+        right: dict[str, dict[int, int]] = {}
+        for key in differing:
+            starts = sorted({cell.first for side in (before, after) for cell in _cells(side, key)})
+            left[key] = _expanded(_cells(before, key), starts, numbers)
+            right[key] = _expanded(_cells(after, key), starts, numbers)
+        tree = DeepDiff(left, right, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
+        points: dict[str, set[int]] = {}
+        for level in tree.get("values_changed", ()):
+            key, first = cast("tuple[str, int]", level.path(output_format="list"))
+            points.setdefault(key, set()).add(first)
+        for key in differing:
+            yield device, key, points[key]
+
+
+def _expanded(cells: Cells, starts: Sequence[int], numbers: _Numbers) -> dict[int, int]:
+    """Return ``first width -> answer's number`` on the common ``starts``."""
+    result: dict[int, int] = {}
+    place = 0
+    for start in starts:
+        while cells[place].last < start:
+            place += 1
+        result[start] = numbers.of(cells[place].answer)
+    return result
+
+
+def _ranges(before: Cells, after: Cells, points: set[int]) -> Iterator[tuple[int, int, Answer, Answer]]:
+    """Yield the widest ranges over changed ``points`` in which both answers are constant."""
+    left = right = 0
+    first = 1
+    while first <= MAX_LAST:
+        last = min(before[left].last, after[right].last)
+        if first in points:
+            yield first, last, before[left].answer, after[right].answer
+        left += before[left].last == last
+        right += after[right].last == last
+        first = last + 1
+
+
+class _Site(NamedTuple):
+    """One differing range with both sides around it."""
+
+    before: DeviceRouting | None
+    after: DeviceRouting | None
+    key: str
+    first: int
+    last: int
+    was: Answer
+    now: Answer
+
+
+def _kind(site: _Site) -> Kind:
+    if site.was.acts == site.now.acts:
+        kind = Kind.PROVENANCE_ONLY
+    elif site.before is None:
+        kind = Kind.DEVICE_ADDED
+    elif site.after is None:
+        kind = Kind.DEVICE_DROPPED
+    elif site.key not in site.before.keys:
+        kind = Kind.KEY_ADDED
+    elif site.key not in site.after.keys:
+        kind = Kind.KEY_DROPPED
+    elif site.now.layer is Layer.COMPILED:
+        kind = Kind.COVERAGE_LOST
+    elif site.was.layer is Layer.COMPILED:
+        kind = Kind.COVERAGE_ADDED
+    elif _moved(site, site.before, site.after):
+        kind = Kind.BAND_MOVED
+    else:
+        kind = Kind.SCHEDULE_CHANGED
+    return kind
+
+
+def _moved(site: _Site, before: DeviceRouting, after: DeviceRouting) -> bool:
+    """Return whether a border between two schedules moved: both still run right beside the changed widths."""
+    beside = [width for width in (site.first - 1, site.last + 1) if 1 <= width <= MAX_LAST]
+    grown = any(before.at(site.key, width).acts == site.now.acts for width in beside)
+    shrunk = any(after.at(site.key, width).acts == site.was.acts for width in beside)
+    return grown and shrunk
+
+
+def _support(supports: Sequence[Support], now: Answer, first: int, last: int) -> Support | None:
+    """Return the first evidence that speaks for what acts, anywhere in the range."""
+    return next(
+        (item for item in supports if item.schedule == now.acts and item.first <= last and first <= item.last), None
+    )

@@ -1,0 +1,229 @@
+"""Effective routing of a table: which schedule acts at every device, key and width, and which layer says so.
+
+Widths are handled as ranges. Between two neighbouring cut points (band ends of every layer, legal widths of every
+schedule named) the answer is constant, so one look-up a range is exact for every width in it. The look-ups run
+through the engine-compatible code of ``ninfer_device_profiles``; to learn *which* layer answered, each layer's
+schedules carry a one-letter tag while they pass through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ninfer_device_profiles.bands import MAX_LAST, Band, Bands, schedule_at
+from ninfer_device_profiles.layering import layer
+
+from generator.core.route import RouteKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ninfer_device_profiles.document import Document, Profile
+
+    from generator.core.catalog import Catalog
+
+
+class DeviceId(NamedTuple):
+    """What an entry is found by; ``multiprocessors`` 0 stands for any SM count that no other entry names."""
+
+    hardware_class: str
+    multiprocessors: int
+
+
+class Layer(StrEnum):
+    """The layer that answers, uppermost first."""
+
+    FILE = "profile file"
+    BUILT_IN = "built-in table"
+    COMPILED = "compiled route"
+
+
+class State(StrEnum):
+    """How what a layer wrote became what acts."""
+
+    CHOSEN = "chosen"
+    KEPT = "compiled route, written"  # the empty schedule
+    UNCOVERED = "compiled route, no layer answers"
+    UNKNOWN_KEY = "ignored: key not in the catalog"
+    UNKNOWN_SCHEDULE = "ignored: schedule not in the catalog"
+    ILLEGAL_WIDTH = "ignored: outside the schedule's legal widths"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """One answer of the layers: what is written, what acts (empty: the compiled route), and its rounding class."""
+
+    layer: Layer
+    state: State
+    written: str
+    acts: str
+    rounding: str = ""
+
+    @property
+    def unknown(self) -> bool:
+        """Return whether the catalog lacks what is written."""
+        return self.state in {State.UNKNOWN_KEY, State.UNKNOWN_SCHEDULE}
+
+
+UNCOVERED = Answer(layer=Layer.COMPILED, state=State.UNCOVERED, written="", acts="")
+
+
+class Cell(NamedTuple):
+    """Widths ``first`` to ``last``, both included, that share one answer."""
+
+    first: int
+    last: int
+    answer: Answer
+
+
+Cells = tuple[Cell, ...]
+
+NOTHING: Cells = (Cell(1, MAX_LAST, UNCOVERED),)
+"""The cells of a key that no layer names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceRouting:
+    """Effective routing of one device: per key that a layer names, cells from width 1 to `MAX_LAST`."""
+
+    device: DeviceId
+    origin: str
+    keys: Mapping[str, Cells]
+
+    def cells(self, key: str) -> Cells:
+        """Return the cells of ``key``; one uncovered cell where no layer names it."""
+        return self.keys.get(key, NOTHING)
+
+    def at(self, key: str, width: int) -> Answer:
+        """Return the answer for ``key`` at ``width``."""
+        return next(cell.answer for cell in self.cells(key) if width <= cell.last)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routing:
+    """Effective routing of every device, in the order in which the layers name them; ``notes`` say what was ignored."""
+
+    devices: Mapping[DeviceId, DeviceRouting]
+    notes: tuple[str, ...] = ()
+
+
+_FILE_TAG, _TABLE_TAG = "f", "b"
+_LAYERS = {_FILE_TAG: Layer.FILE, _TABLE_TAG: Layer.BUILT_IN}
+
+
+def effective_routing(
+    table: Document, catalog: Catalog, *, file: Document | None = None, devices: Iterable[DeviceId] = ()
+) -> Routing:
+    """Resolve ``table`` (the built-in layer over the compiled routes), or ``file`` over it.
+
+    Args:
+        table: the built-in table.
+        catalog: decides which schedules act, and at which widths.
+        file: a profile file. As in the engine an entry without a calibration block, or of another route catalog,
+            is ignored; the notes then say so.
+        devices: further devices to resolve, beside those that the layers name.
+
+    Returns:
+        The devices that some layer has an entry for.
+    """
+    notes: list[str] = []
+    named = [DeviceId(p.hardware_class, p.multiprocessors) for d in (table, file) if d is not None for p in d.devices]
+    found: dict[DeviceId, DeviceRouting] = {}
+    for device in dict.fromkeys((*named, *devices)):
+        lower = first_match(table, device)
+        upper = None if file is None else _measured(file, device, catalog, notes)
+        if upper is not None or lower is not None:
+            found[device] = _resolve(device, upper, lower, catalog)
+    return Routing(devices=found, notes=tuple(notes))
+
+
+def first_match(document: Document, device: DeviceId) -> Profile | None:
+    """Return the first entry of the same class whose SM count is equal or 0 (engine-profiles 1.6), or None."""
+    return next(
+        (
+            item
+            for item in document.devices
+            if item.hardware_class == device.hardware_class and item.multiprocessors in {0, device.multiprocessors}
+        ),
+        None,
+    )
+
+
+def _measured(file: Document, device: DeviceId, catalog: Catalog, notes: list[str]) -> Profile | None:
+    entry = first_match(file, device)
+    if entry is None:
+        return None
+    name = f"{device.hardware_class}, {device.multiprocessors} SMs"
+    if entry.calibration is None:
+        notes.append(f"{name}: the profile file's entry records no route catalog, so the engine ignores it")
+        return None
+    if entry.calibration.route_catalog != catalog.digest():
+        notes.append(
+            f"{name}: the profile file's entry was measured against route catalog {entry.calibration.route_catalog}, "
+            f"this one is {catalog.digest()}, so the engine ignores it"
+        )
+        return None
+    return entry
+
+
+def _resolve(device: DeviceId, upper: Profile | None, lower: Profile | None, catalog: Catalog) -> DeviceRouting:
+    layers = [_tagged(p, tag) for p, tag in ((upper, _FILE_TAG), (lower, _TABLE_TAG)) if p is not None]
+    merged = layer(*layers) if len(layers) == 2 else layers[0]
+    keys = sorted(merged.routes, key=lambda key: key.encode("utf-8", "surrogatepass"))
+    return DeviceRouting(
+        device=device,
+        origin=merged.origin,
+        keys={key: _cells(key, merged.routes[key], catalog) for key in keys},
+    )
+
+
+def _tagged(profile: Profile, tag: str) -> Profile:
+    routes = {key: tuple(Band(b.last, tag + b.schedule) for b in bands) for key, bands in profile.routes.items()}
+    return replace(profile, routes=routes)
+
+
+def _cells(key: str, bands: Bands, catalog: Catalog) -> Cells:
+    """Return the answers of tagged ``bands``, equal neighbours joined, from width 1 to `MAX_LAST`."""
+    cells: list[Cell] = []
+    first = 1
+    for last in _cuts(key, bands, catalog):
+        answer = _answer(key, schedule_at(bands, last), last, catalog)
+        if cells and cells[-1].answer == answer:
+            cells[-1] = Cell(cells[-1].first, last, answer)
+        else:
+            cells.append(Cell(first, last, answer))
+        first = last + 1
+    return tuple(cells)
+
+
+def _cuts(key: str, bands: Bands, catalog: Catalog) -> list[int]:
+    """Return the last width of every range in which the answer cannot change, ascending, ending at `MAX_LAST`."""
+    cuts = {MAX_LAST, *(band.last for band in bands)}
+    route = catalog.routes.get(RouteKey(key))
+    for schedule in {band.schedule[1:] for band in bands} if route is not None else ():
+        candidate = route.candidate(schedule) if route is not None else None
+        if candidate is not None:
+            cuts.add(candidate.min_width - 1)
+            cuts.add(MAX_LAST if candidate.max_width is None else candidate.max_width)
+    return sorted(cut for cut in cuts if 0 < cut <= MAX_LAST)
+
+
+def _answer(key: str, tagged: str, width: int, catalog: Catalog) -> Answer:
+    if not tagged:
+        return UNCOVERED
+    source, written = _LAYERS[tagged[0]], tagged[1:]
+    route = catalog.routes.get(RouteKey(key))
+    if route is None:
+        return Answer(layer=source, state=State.UNKNOWN_KEY, written=written, acts="")
+    acts = route.effective(written, width)
+    candidate = route.candidate(written)
+    if not written:
+        state = State.KEPT
+    elif candidate is None:
+        state = State.UNKNOWN_SCHEDULE
+    else:
+        state = State.CHOSEN if acts else State.ILLEGAL_WIDTH
+    rounding = candidate.rounding if candidate is not None and acts else ""
+    return Answer(layer=source, state=state, written=written, acts=acts, rounding=rounding)
