@@ -40,6 +40,7 @@ FAMILY = RouteFamily(
             widths=GROUPWISE,
             candidates=UNIFIED,
             compiled=OFF,
+            asked_after=RouteKey("q4_linear_add/5120x6144"),
         ),
     ),
 )

@@ -49,6 +49,7 @@ FAMILY = RouteFamily(
                 widths=GROUPWISE,
                 candidates=CANDIDATES,
                 compiled=COMPILED[k],
+                asked_after=RouteKey(f"unified/q5_linear_add/5120x{k}"),
             ),
             Route(
                 key=RouteKey(f"unified/q5_linear_add/5120x{k}"),

@@ -242,6 +242,7 @@ class Route:
         calibrated: whether calibration times the key, and so whether it is in the catalog digest.
         stretch: last measured width -> ``last`` that is stored instead (262144 -> 1048576).
         acts_under: (key, schedule) under which alone a switch has an effect, or None.
+        asked_after: key that is asked first; where it acts this one is not asked (engine-profiles 0, fact 17).
         operation: what runs; None while the family's kernels are pending.
     """
 
@@ -253,6 +254,7 @@ class Route:
     calibrated: bool = True
     stretch: Mapping[int, int] = field(default_factory=dict)
     acts_under: tuple[RouteKey, Schedule] | None = None
+    asked_after: RouteKey | None = None
     operation: Operation | None = None
 
     def candidate(self, schedule: str) -> Candidate | None:
