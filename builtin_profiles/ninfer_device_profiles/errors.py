@@ -38,3 +38,7 @@ class StoreError(ProfileError):
 
 class SizesError(ProfileError):
     """Report an argument for which no launch size is defined."""
+
+
+class EmbeddedError(ProfileError):
+    """Report an embedded file (table, catalog, build info) that is absent, damaged or contradicts another."""
