@@ -1,0 +1,115 @@
+"""Which keys each reference GPU has, lacks or has from another catalog, and about how long measuring them takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from generator.core.route import Group
+from generator.core.sources import Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.core.catalog import Catalog
+    from generator.core.derive import Derivation
+    from generator.core.reference import ReferenceGpu
+    from generator.core.route import Route, RouteKey
+    from generator.core.sources import Sources
+
+SAMPLE_SECONDS = 1.5e-4
+"""About what one timed sample costs with its flush (measuring-facts: 72 to 105 µs) and a kernel of some tens of µs."""
+
+SAMPLES_PER_TRIAL = 13
+"""Eleven samples and two warm-ups."""
+
+
+class State(StrEnum):
+    """Where a calibrated key of a card stands."""
+
+    MEASURED = "measured"
+    IMPORTED = "imported"
+    STALE = "stale"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardPlan:
+    """One reference GPU.
+
+    Args:
+        keys: state of every key that a calibration of this card measures.
+        pending: keys among them whose kernels this build does not have.
+        rounds: number of benchmark rounds (0, 1, 2) of every ``unified/*`` key that only benchmarks decide.
+        seconds: about how long measuring the keys that are not measured takes, kernels compiled.
+        command: the one command that measures them.
+    """
+
+    card: ReferenceGpu
+    keys: dict[RouteKey, State]
+    pending: tuple[RouteKey, ...]
+    rounds: dict[RouteKey, int]
+    seconds: float
+    command: str
+
+    def count(self, state: State) -> int:
+        """Return the number of keys in ``state``."""
+        return sum(1 for item in self.keys.values() if item is state)
+
+    @property
+    def missing(self) -> bool:
+        """Return whether the card has no key at all: then the table has no entry for it."""
+        return bool(self.keys) and all(state is State.MISSING for state in self.keys.values())
+
+
+def make_plan(
+    sources: Sources,
+    derivation: Derivation,
+    catalog: Catalog,
+    *,
+    stale: Mapping[Device, frozenset[RouteKey]],
+    rounds: Mapping[Device, Mapping[RouteKey, int]],
+) -> tuple[CardPlan, ...]:
+    """Return the plan of every reference GPU and extra, in the order of ``reference_gpus.toml``.
+
+    Args:
+        sources: holds the cards.
+        derivation: says which source answers for each key; derived with extras.
+        catalog: the keys.
+        stale: keys with evidence of another catalog only.
+        rounds: benchmark rounds present per device and key.
+    """
+    plans: list[CardPlan] = []
+    for card in sources.reference:
+        device = Device(card.hardware_class, card.multiprocessors)
+        answers = derivation.answers.get(device, {})
+        routes = [route for route in catalog.calibrated if catalog.families[route.key].group in card.families]
+        keys: dict[RouteKey, State] = {}
+        for route in routes:
+            answer = answers.get(route.key)
+            if answer is not None and answer.kind in {Kind.KERNELS, Kind.ENGINE}:
+                keys[route.key] = State.MEASURED
+            elif route.key in stale.get(device, frozenset()):
+                keys[route.key] = State.STALE
+            else:
+                keys[route.key] = State.MISSING if answer is None else State.IMPORTED
+        benchmarked = (route.key for route in catalog.routes.values() if not route.calibrated)
+        present = rounds.get(device, {})
+        full_stack = Group.GROUPWISE in card.families
+        plans.append(
+            CardPlan(
+                card=card,
+                keys=keys,
+                pending=tuple(route.key for route in routes if route.operation is None),
+                rounds={key: present.get(key, 0) for key in benchmarked} if full_stack else {},
+                seconds=sum(_seconds(route) for route in routes if keys[route.key] is not State.MEASURED),
+                command=f"nox -s calibrate-{card.slug}",
+            )
+        )
+    return tuple(plans)
+
+
+def _seconds(route: Route) -> float:
+    trials = sum(1 + sum(1 for candidate in route.candidates if candidate.legal(width)) for width in route.widths)
+    return trials * SAMPLES_PER_TRIAL * SAMPLE_SECONDS
