@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.core.evidence_file import load_evidence
 from generator.core.imported import read_imported
+from generator.core.measured import measured_source
 from generator.core.overrides import check_expiry, parse_overrides
 from generator.core.reference import parse_reference_gpus
 from generator.core.sources import Sources
@@ -151,7 +153,17 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
         read_imported(take(path), repository.relative(path))
         for path in sorted((repository.sources / "imported").glob("*.json"))
     )
-    return Sources(reference=reference, imported=imported, overrides=overrides, digests=digests)
+    evidence = tuple(
+        (
+            path.relative_to(repository.sources / "measured").as_posix(),
+            load_evidence(take_text(path), repository.relative(path)),
+        )
+        for path in sorted((repository.sources / "measured").glob("*/*.json"))
+    )
+    measured = tuple(
+        measured_source(item, name, digests[f"sources/measured/{name}"], catalog) for name, item in evidence
+    )
+    return Sources(reference=reference, imported=imported, measured=measured, overrides=overrides, digests=digests)
 
 
 def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""Build the wheel that embeds the table, and prove what it is: names, bytes, metadata, a run in a clean environment."""
+"""Build the wheel that embeds the table and prove it: names, bytes, metadata, a run in a clean environment.
 
 The wheel is built through the sdist, so a file that the sdist drops is missing from the wheel and found here.
 """

@@ -26,12 +26,16 @@ SAMPLES_PER_TRIAL = 13
 
 
 class State(StrEnum):
-    """Where a calibrated key of a card stands."""
+    """Where a calibrated key of a card stands.
+
+    An absent key may have been measured and found compiled at every width: the shipped table leaves those out, and
+    an imported entry cannot say so. A stale key has evidence, but not whole or of another candidate list.
+    """
 
     MEASURED = "measured"
     IMPORTED = "imported"
     STALE = "stale"
-    MISSING = "missing"
+    ABSENT = "absent"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +64,7 @@ class CardPlan:
     @property
     def missing(self) -> bool:
         """Return whether the card has no key at all: then the table has no entry for it."""
-        return bool(self.keys) and all(state is State.MISSING for state in self.keys.values())
+        return bool(self.keys) and all(state is State.ABSENT for state in self.keys.values())
 
 
 def make_plan(
@@ -68,7 +72,6 @@ def make_plan(
     derivation: Derivation,
     catalog: Catalog,
     *,
-    stale: Mapping[Device, frozenset[RouteKey]],
     rounds: Mapping[Device, Mapping[RouteKey, int]],
 ) -> tuple[CardPlan, ...]:
     """Return the plan of every reference GPU and extra, in the order of ``reference_gpus.toml``.
@@ -77,10 +80,10 @@ def make_plan(
         sources: holds the cards.
         derivation: says which source answers for each key; derived with extras.
         catalog: the keys.
-        stale: keys with evidence of another catalog only.
         rounds: benchmark rounds present per device and key.
     """
     plans: list[CardPlan] = []
+    stale = {(item.device, key) for item in sources.measured for key in item.incomplete}
     for card in sources.reference:
         device = Device(card.hardware_class, card.multiprocessors)
         answers = derivation.answers.get(device, {})
@@ -90,10 +93,10 @@ def make_plan(
             answer = answers.get(route.key)
             if answer is not None and answer.kind in {Kind.KERNELS, Kind.ENGINE}:
                 keys[route.key] = State.MEASURED
-            elif route.key in stale.get(device, frozenset()):
+            elif (device, route.key) in stale:
                 keys[route.key] = State.STALE
             else:
-                keys[route.key] = State.MISSING if answer is None else State.IMPORTED
+                keys[route.key] = State.ABSENT if answer is None else State.IMPORTED
         benchmarked = (route.key for route in catalog.routes.values() if not route.calibrated)
         present = rounds.get(device, {})
         full_stack = Group.GROUPWISE in card.families

@@ -58,7 +58,7 @@ class Measured:
         date: when it was measured, UTC, ``YYYY-MM-DDTHH:MM:SSZ``.
         power_limit_w: power limit in force, in watts.
         routes: bands of every key whose measured widths are all there.
-        incomplete: keys of which a width is missing; they do not count.
+        incomplete: keys that do not count, each with the reason: a width is missing, or the key digest is another.
     """
 
     device: Device
@@ -68,7 +68,7 @@ class Measured:
     date: str
     power_limit_w: int
     routes: Mapping[RouteKey, Bands]
-    incomplete: tuple[RouteKey, ...] = ()
+    incomplete: Mapping[RouteKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

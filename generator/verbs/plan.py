@@ -33,16 +33,16 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     sources = load_sources(repository, catalog, current_day())
     derivation = derive(sources, catalog, with_extras=True)
-    plans = make_plan(sources, derivation, catalog, stale={}, rounds={})
+    plans = make_plan(sources, derivation, catalog, rounds={})
     if arguments.json:
         output.json([_json(plan) for plan in plans])
         return 0
     table = Table(
-        "GPU", "SMs", "measured", "imported", "stale", "missing", "unified rounds (2/1/0)", "to measure", title="plan"
+        "GPU", "SMs", "measured", "imported", "stale", "absent", "unified rounds (2/1/0)", "to measure", title="plan"
     )
     for plan in plans:
         name = f"{plan.card.name} (extra)" if plan.card.extra else plan.card.name
-        counts = [str(plan.count(state)) for state in (State.MEASURED, State.IMPORTED, State.STALE, State.MISSING)]
+        counts = [str(plan.count(state)) for state in (State.MEASURED, State.IMPORTED, State.STALE, State.ABSENT)]
         held = [sum(1 for number in plan.rounds.values() if number == wanted) for wanted in (2, 1, 0)]
         rounds = "/".join(map(str, held)) if plan.rounds else "none needed"
         table.add_row(
