@@ -1,0 +1,143 @@
+"""import, derive, emit and plan on a copy of the checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.verbs.conftest import Result
+
+    Command = Callable[..., Result]
+
+SHIPPED = "3ad04f8cf8264a17daa9a6e637d6e98ace261cd5603b495b77c6544057c31718"
+
+
+def _table(checkout: Path) -> Path:
+    return checkout / "builtin_profiles/ninfer_device_profiles/device_profiles.json"
+
+
+def test_import_and_derive_rebuild_the_shipped_table_from_nothing(
+    checkout: Path, shared_data: Path, command: Command
+) -> None:
+    for path in (checkout / "builtin_profiles/sources/imported").glob("*.json"):
+        path.unlink()
+    for path in (checkout / "builtin_profiles/sources/measured").glob("*/*.json"):
+        path.unlink()
+    _table(checkout).unlink()
+    assert command("import", shared_data / "engine/device_profiles.json", "--root", checkout).code == 0
+    result = command("derive", "--write", "--root", checkout)
+    assert result.code == 0
+    assert "MISSING: nobody has measured it yet" in result.out
+    assert hashlib.sha256(_table(checkout).read_bytes()).hexdigest() == SHIPPED
+    assert command("derive", "--check", "--root", checkout).code == 0
+
+
+def test_importing_twice_changes_nothing(checkout: Path, shared_data: Path, command: Command) -> None:
+    file = shared_data / "profiles/rtx3060-calibrated.json"
+    command("import", file, "--root", checkout)
+    result = command("import", file, "--root", checkout)
+    assert result.out == (
+        "builtin_profiles/sources/imported/nvidia-geforce-rtx-3060-sm86.28.json: 67 keys of "
+        "nvidia-geforce-rtx-3060-sm86 (28 SMs), unchanged\n"
+    )
+
+
+def test_older_document_is_not_imported(checkout: Path, shared_data: Path, command: Command) -> None:
+    result = command("import", shared_data / "profiles/builtin-v1-six-devices.json", "--root", checkout)
+    assert result.code == 1
+    assert "recalibrate" in result.err.lower()
+    assert "Traceback" not in result.err
+
+
+def test_hand_edited_table_is_found_with_its_line(checkout: Path, command: Command) -> None:
+    table = _table(checkout)
+    table.write_text(table.read_text().replace('[[1048576, "8x2x32q"]]', '[[1048576, "16x1x32"]]', 1))
+    result = command("derive", "--check", "--root", checkout)
+    assert result.code == 1
+    assert result.err == (
+        "python -m generator derive: builtin_profiles/ninfer_device_profiles/device_profiles.json line 4: found "
+        '\'        "attn_i8_small/h24/int8/w3": [[1048576, "16x1x32"]],\', expected '
+        '\'        "attn_i8_small/h24/int8/w3": [[1048576, "8x2x32q"]],\'; run `python -m generator derive --write` and '
+        "review the difference\n"
+    )
+
+
+def test_every_emitted_file_is_checked(checkout: Path, command: Command) -> None:
+    assert command("emit", "--check", "--root", checkout).code == 0
+    emitted = [row["file"] for row in json.loads(command("emit", "--json", "--root", checkout).out)]
+    assert len(emitted) == 5
+    for name in emitted:
+        path = checkout / name
+        content = path.read_bytes()
+        path.write_bytes(content + b" ")
+        assert command("emit", "--check", "--root", checkout).code == 1
+        path.unlink()
+        assert f"{name}: not there" in command("emit", "--check", "--root", checkout).err
+        path.write_bytes(content)
+
+
+def test_extras_are_shipped_only_when_asked_for(checkout: Path, tmp_path: Path, command: Command) -> None:
+    command("derive", "--with-extras", "--output", tmp_path / "all.json", "--root", checkout)
+    command("derive", "--output", tmp_path / "default.json", "--root", checkout)
+    assert "nvidia-geforce-rtx-3060-sm86" in (tmp_path / "all.json").read_text()
+    assert "nvidia-geforce-rtx-3060-sm86" not in (tmp_path / "default.json").read_text()
+
+
+def test_plan_names_the_card_nobody_has_measured_and_the_command(checkout: Path, command: Command) -> None:
+    result = command("plan", "--root", checkout)
+    assert (
+        "MISSING: Tesla V100-SXM2-16GB has no entry; nobody has measured one. On a machine with the card: "
+        "nox -s calibrate-tesla-v100-sxm2-16gb (CUDA 12, 2 keys)\n"
+    ) in result.out
+    plans = {row["name"]: row for row in json.loads(command("plan", "--json", "--root", checkout).out)}
+    assert set(plans["Tesla V100-SXM2-16GB"]["keys"]) == {"gdn_two_stage/h48", "gdn_two_stage/h32"}
+    assert len(plans["RTX 3060"]["keys"]) == 67
+
+
+def _fifo(folder: Path) -> Path:
+    os.mkfifo(folder / "fifo")
+    return folder / "fifo"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: folder, "a folder; expected a file"),
+        (lambda folder: folder / "absent.json", "not there; expected a file"),
+        (_fifo, "not a regular file; expected a file"),
+    ],
+)
+def test_path_that_is_no_file_is_one_line_and_exit_1(
+    make: Callable[[Path], Path], message: str, checkout: Path, tmp_path: Path, command: Command
+) -> None:
+    path = make(tmp_path)
+    result = command("import", path, "--root", checkout)
+    assert (result.code, result.out, result.err) == (1, "", f"python -m generator import: {path}: {message}\n")
+
+
+def test_huge_file_is_refused_before_it_is_read(checkout: Path, tmp_path: Path, command: Command) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as handle:
+        handle.truncate(100 * 1024 * 1024)
+    result = command("import", path, "--root", checkout)
+    assert result.err == f"python -m generator import: {path}: 104857600 bytes; expected at most 67108864\n"
+
+
+def test_folder_that_is_no_checkout_is_named(tmp_path: Path, command: Command) -> None:
+    result = command("derive", "--root", tmp_path)
+    assert result.code == 1
+    assert result.err.startswith(f"python -m generator derive: {tmp_path}: no builtin_profiles/reference_gpus.toml;")
+
+
+def test_unknown_verb_is_a_usage_error(command: Command) -> None:
+    assert command("bake").code == 2
+    assert command("derive", "--bake").code == 2
+    assert command("--help").code == 0
