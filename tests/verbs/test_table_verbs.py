@@ -65,8 +65,8 @@ def test_hand_edited_table_is_found_with_its_line(checkout: Path, command: Comma
     assert result.err == (
         "python -m generator derive: builtin_profiles/ninfer_device_profiles/device_profiles.json line 4: found "
         '\'        "attn_i8_small/h24/int8/w3": [[1048576, "16x1x32"]],\', expected '
-        '\'        "attn_i8_small/h24/int8/w3": [[1048576, "8x2x32q"]],\'; run `python -m generator derive --write` and '
-        "review the difference\n"
+        '\'        "attn_i8_small/h24/int8/w3": [[1048576, "8x2x32q"]],\'; run '
+        "`python -m generator derive --write` and review the difference\n"
     )
 
 
