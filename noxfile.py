@@ -40,7 +40,7 @@ def release(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests that need no GPU."""
-    _install(session, "tests", "wheel", "cuda13")
+    _install(session, "tests", "wheel", "compile")
     session.run("pytest", *session.posargs)
 
 
@@ -71,7 +71,7 @@ def wheel(session: nox.Session) -> None:
 @nox.session
 def kernels(session: nox.Session) -> None:
     """Compile every candidate of every family for each architecture; needs no GPU."""
-    _install(session, "cuda13")
+    _install(session, "compile")
     _verb(session, "kernels")
 
 
