@@ -119,7 +119,7 @@ class RoutingDiff:
 
 
 def diff_routings(
-    old: Routing, new: Routing, supports: Mapping[tuple[DeviceId, str], Sequence[Support]]
+    old: Routing, new: Routing, supports: Mapping[tuple[DeviceId, str], Sequence[Support]] | None = None
 ) -> RoutingDiff:
     """Return where two routings differ.
 

@@ -1,0 +1,122 @@
+"""Compare the effective routing of two tables: what changes for which device, key and width.
+
+OLD and NEW are a PATH, a REV:PATH, or a git revision (the built-in table as it was then). Where NEW is a profile
+file and OLD a table, the profile file is laid over OLD and compared with OLD alone. Exit code 0 whatever the
+comparison finds; with --gate, 3 where coverage is lost, a schedule is unknown, or a device is dropped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ninfer_device_profiles.document import Document, parse_document
+
+from generator.core.catalog import build_catalog
+from generator.core.derive import derive
+from generator.core.diff import Support
+from generator.core.report import Format, render
+from generator.core.review import Side, review
+from generator.core.routing import DeviceId
+from generator.core.strips import widths
+from generator.errors import GateError, GeneratorError
+from generator.repository import current_day, find_repository, load_sources, write_files
+from generator.revisions import read_table
+from kernels import find_families
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from generator.core.catalog import Catalog
+    from generator.core.diff import Supports
+    from generator.core.reference import ReferenceGpu
+    from generator.core.review import Review
+    from generator.output import Output
+    from generator.repository import Repository
+
+_NAMED = 5
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("old", nargs="?", default="HEAD", metavar="OLD", help="what was (default: HEAD)")
+    parser.add_argument("new", nargs="?", metavar="NEW", help="what is reviewed (default: the table in the checkout)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=[item.value for item in Format], default="text", help="default: text")
+    form.add_argument("--json", action="store_const", const="json", dest="format", help="short for --format json")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to FILE instead of stdout")
+    parser.add_argument("--gate", action="store_true", help="exit 3 on lost coverage, unknown schedules, lost devices")
+    parser.add_argument("--file", metavar="PROFILE", help="a profile file that lies over both tables")
+    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Compare, report, and let the gate say its word."""
+    repository = find_repository(arguments.root)
+    catalog = build_catalog(find_families())
+    found = _review(arguments, repository, catalog, output)
+    text = render(found, Format(arguments.format))
+    if arguments.output is None:
+        output.text(text)
+    else:
+        write_files({arguments.output: text.encode()})
+        output.note(f"wrote {arguments.output}")
+    if arguments.gate and found.refused:
+        raise GateError(_refusal(found))
+    return 0
+
+
+def _review(arguments: Namespace, repository: Repository, catalog: Catalog, output: Output) -> Review:
+    new_name = str(repository.table) if arguments.new is None else arguments.new
+    new_label = repository.relative(repository.table) if arguments.new is None else arguments.new
+    old, new = _document(arguments.old, arguments.old, repository), _document(new_name, new_label, repository)
+    file = None if arguments.file is None else _document(arguments.file, arguments.file, repository)
+    reference, supports = _sources(new, repository, catalog, output)
+    if file is None and _calibrated(new) and not _calibrated(old):
+        before, after = Side(arguments.old, old), Side(f"{new_label} over {arguments.old}", old, new)
+    else:
+        before, after = Side(arguments.old, old, file), Side(new_label, new, file)
+    return review(before, after, catalog, reference=reference, supports=supports)
+
+
+def _document(name: str, label: str, repository: Repository) -> Document:
+    return parse_document(read_table(name, repository), label)
+
+
+def _calibrated(document: Document) -> bool:
+    return any(profile.calibration is not None for profile in document.devices)
+
+
+def _sources(
+    new: Document, repository: Repository, catalog: Catalog, output: Output
+) -> tuple[tuple[ReferenceGpu, ...], Supports]:
+    """Return the reference GPUs, and where the new table is what the sources give, the source behind each band."""
+    sources = load_sources(repository, catalog, current_day())
+    reference = tuple(card for card in sources.reference if not card.extra)
+    try:
+        derivation = derive(sources, catalog)
+    except GeneratorError as error:
+        output.note(f"no evidence shown: {error}")
+        return reference, {}
+    if derivation.document.devices != new.devices:
+        return reference, {}
+    supports: Supports = {}
+    for device, answers in derivation.answers.items():
+        for key, answer in answers.items():
+            first, spans = 1, []
+            for band in answer.bands:
+                spans.append(Support(first, band.last, band.schedule, answer.kind.label, answer.file))
+                first = band.last + 1
+            supports[DeviceId(*device), str(key)] = tuple(spans)
+    return reference, supports
+
+
+def _refusal(found: Review) -> str:
+    reasons = [
+        f"{item.refusal} on {item.device.hardware_class} ({item.device.multiprocessors} SMs)"
+        + (f", {item.key!r} at widths {', '.join(widths(*span) for span in item.ranges)}" if item.key else "")
+        for item in found.refused[:_NAMED]
+    ]
+    more = len(found.refused) - len(reasons)
+    tail = f"; and {more} more" if more else ""
+    return f"the gate says no: {'; '.join(reasons)}{tail}. Restore what is lost, or add evidence that it should go"
