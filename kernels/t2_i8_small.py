@@ -2,38 +2,95 @@
 
 from __future__ import annotations
 
-from generator.core.route import CompiledTable, Group, Route, RouteFamily, RouteKey
-from kernels.widths import DECODE, HEAD, limited
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-SHAPES = ("4096+12288x5120", "7168+7168x5120", "5120x6144", "34816x5120", "5120x17408", "248320x5120")
-
-CANDIDATES = limited(
-    r16c8=8,
-    r16c16=16,
-    r32c32=32,
-    r16c8w1=8,
-    r16c8s3=8,
-    r32c8=8,
-    r32c8k4=8,
-    r16c16w1=16,
-    r32c16=16,
-    r16c32=32,
-    r32c16k8=16,
+from generator.core.route import (
+    Ask,
+    Candidate,
+    DeviceFacts,
+    Expected,
+    Group,
+    HostOperands,
+    Launch,
+    Operand,
+    Plane,
+    Route,
+    RouteFamily,
+    RouteKey,
+    Schedule,
 )
+from kernels.ternary import (
+    HEAD,
+    SMALL_COMPILED,
+    SMALL_KEYS,
+    SMALL_TILES,
+    floor_bytes,
+    operands,
+    outputs,
+    reference,
+    small_launches,
+)
+from kernels.widths import DECODE
+from kernels.widths import HEAD as HEAD_WIDTHS
 
-COMPILED = CompiledTable(default=((8, "r16c8"), (16, "r16c16"), (32, "r32c32")))
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kernels.projection import Projection
+
+CANDIDATES = tuple(Candidate(schedule=Schedule(name), max_width=tile.columns) for name, tile in SMALL_TILES.items())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SmallProjection:
+    """Quantise the activations and project, through the small-T kernel."""
+
+    key: RouteKey
+    projection: Projection
+    widest: int
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All buffers."""
+        return operands(self.projection, self.widest, tile=False)
+
+    def outputs(self, width: int) -> tuple[Plane, ...]:
+        """Output planes in the order of the parents' rows."""
+        return outputs(self.projection, width)
+
+    def restored(self, width: int) -> tuple[Plane, ...]:
+        """Residuals."""
+        return self.outputs(width) if self.projection.add else ()
+
+    def plan(self, width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
+        """Return one quantisation and one projection a span."""
+        return small_launches(self.key, self.projection, width, ask, device)
+
+    def floor_bytes(self, width: int) -> int:
+        """Packed weights, activations in, outputs out."""
+        return floor_bytes(self.projection, width)
+
+    def reference(self, width: int, host: HostOperands) -> Mapping[str, Expected]:
+        """Sampled rows in float64."""
+        return reference(self.projection, width, host, tile=False)
+
+
+def _route(order: int, key: RouteKey, projection: Projection) -> Route:
+    widths = HEAD_WIDTHS if projection is HEAD else DECODE
+    return Route(
+        key=key,
+        order=order,
+        widths=widths,
+        candidates=CANDIDATES,
+        compiled=SMALL_COMPILED,
+        operation=SmallProjection(key=key, projection=projection, widest=widths[-1]),
+    )
+
 
 FAMILY = RouteFamily(
     name="t2_i8_small",
     group=Group.TERNARY,
-    routes=tuple(
-        Route(
-            key=RouteKey(f"t2_i8_small/{shape}"),
-            order=order,
-            widths=HEAD if shape == "248320x5120" else DECODE,
-            candidates=CANDIDATES,
-            compiled=COMPILED,
-        )
-        for order, shape in enumerate(SHAPES, start=1)
-    ),
+    source="t2_i8_small",
+    routes=tuple(_route(order, key, projection) for order, (key, projection) in enumerate(SMALL_KEYS.items(), start=1)),
 )

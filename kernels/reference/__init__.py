@@ -1,0 +1,1 @@
+"""NumPy references of number formats and operations: the definition that kernels are checked against."""
