@@ -1,0 +1,156 @@
+"""What a reader declares of one benchmark program, and the row that it turns into a point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from generator.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from generator.core.cases import Expected
+    from generator.core.rounds import Case, Table
+    from generator.core.route import RouteKey
+
+
+class Point(NamedTuple):
+    """What one row timed."""
+
+    key: RouteKey
+    case: Case
+    width: int
+    execution: str
+    cache: str = "cold"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A row that is left out on purpose; rows of one reason are counted together."""
+
+    reason: str
+
+
+class Row:
+    """One row of an output: its fields by name, what the user adds to them, and where each stands.
+
+    Field names are compared without regard to case. What the row itself does not say is taken from the settings given
+    with the file, then from the program's defaults.
+    """
+
+    __slots__ = ("_columns", "_defaults", "_fields", "_given", "table", "where")
+
+    def __init__(
+        self,
+        fields: Mapping[str, str],
+        columns: Mapping[str, str],
+        *,
+        where: str,
+        given: Mapping[str, str],
+        defaults: Mapping[str, str],
+        table: Table,
+    ) -> None:
+        self._fields = fields
+        self._columns = columns
+        self._given = given
+        self._defaults = defaults
+        self.where = where
+        self.table = table
+
+    def at(self, name: str) -> str:
+        """Return where the field ``name`` stands, for messages."""
+        column = self._columns.get(name)
+        return self.where if column is None else f"{self.where} {column}"
+
+    def get(self, name: str) -> str:
+        """Return the field ``name``; empty where nobody says it.
+
+        Raises:
+            SourceError: the row and the settings say two things.
+        """
+        said = self._fields.get(name, "")
+        given = self._given.get(name, "")
+        if said and given and said != given:
+            raise SourceError(
+                f"{self.at(name)}: {said!r} where {name}={given!r} was given with the file; remove that setting"
+            )
+        return said or given or self._defaults.get(name, "")
+
+    def text(self, name: str, choices: Sequence[str]) -> str:
+        """Return the field ``name``, one of ``choices``.
+
+        Raises:
+            SourceError: it is another text, or nobody says it.
+        """
+        value = self.get(name)
+        if not value:
+            raise SourceError(
+                f"{self.where}: does not say {name!r}; give it with the file, {name}={' or '.join(choices)}"
+            )
+        if value not in choices:
+            raise SourceError(f"{self.at(name)}: {name} {value!r}; expected one of {list(choices)!r}")
+        return value
+
+    def whole(self, name: str) -> int:
+        """Return the field ``name`` as a whole number above 0.
+
+        Raises:
+            SourceError: it is another text, or nobody says it.
+        """
+        value = self.get(name)
+        if not value.isascii() or not value.isdecimal() or int(value) == 0:
+            raise SourceError(f"{self.at(name)}: {name} {value!r}; expected a whole number above 0")
+        return int(value)
+
+    def time(self, name: str) -> float | None:
+        """Return the field ``name`` in microseconds; None for ``nan``.
+
+        Raises:
+            SourceError: it is no time.
+        """
+        value = self.get(name)
+        try:
+            time = float(value)
+        except ValueError:
+            time = -1.0
+        if math.isnan(time):
+            return None
+        if not math.isfinite(time) or time <= 0 or "_" in value:
+            raise SourceError(f"{self.at(name)}: {name} {value!r}; expected microseconds above 0, or nan")
+        return time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program:
+    """One benchmark program and its output (engine-profiles 5.4).
+
+    Args:
+        name: the program's name.
+        feeds: per key the cases that it times.
+        point: turns a row into a point.
+        columns: of its CSV, lower case; empty where it has none.
+        settings: what the output may leave out and a user may give with the file.
+        defaults: what holds where neither says it.
+        arguments: how to run it for one width list, for the lists of commands.
+        refusal: why its output feeds no key; empty for the others.
+    """
+
+    name: str
+    point: Callable[[Row], Point | LeftOut]
+    feeds: Mapping[RouteKey, tuple[Expected, ...]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+EXECUTIONS = ("eager", "graph")
+CACHES = ("cold", "warm")
+
+
+def no_point(row: Row) -> Point | LeftOut:
+    """Stand in for the point of a program that feeds no key; such an output is refused before its first row."""
+    return LeftOut(f"{row.where}: feeds no key")
