@@ -1,7 +1,8 @@
 """A table of times in our own columns, for keys whose benchmark program is not described publicly.
 
 One column a field of a round record: ``key``, ``shape``, ``format``, ``policy``, ``form``, ``batch``, ``execution``,
-``cache``, ``width``, ``median_us``, ``min_us``, ``p95_us``. It may hold any ``unified/*`` key. It is what feeds the NVFP4 and Q4 additions.
+``cache``, ``width``, ``median_us``, ``min_us``, ``p95_us``. It may hold any ``unified/*`` key. It is what feeds the
+NVFP4 and Q4 additions.
 """
 
 from __future__ import annotations
