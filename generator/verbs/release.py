@@ -1,0 +1,48 @@
+"""Run every stage of a release; the results go to dist/."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generator.pipeline import STAGES, Release
+from generator.repository import current_day, find_repository
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from generator.output import Output
+    from generator.pipeline import Stage
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("--output", type=Path, default=Path("dist"), metavar="DIR", help="folder of the results (dist)")
+    parser.add_argument("--with-extras", action="store_true", help="ship the extras of reference_gpus.toml too")
+    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Run the stages in order; the first that does not hold ends the release."""
+    return run_stages(arguments, output, STAGES)
+
+
+def run_stages(arguments: Namespace, output: Output, stages: Sequence[Stage]) -> int:
+    """Run ``stages``, each under a line that numbers and names it."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    release = Release(
+        repository=find_repository(arguments.root),
+        output=arguments.output,
+        today=current_day(),
+        epoch=int(given) if given.isdecimal() else None,
+        with_extras=arguments.with_extras,
+        say=lambda line: output.text(f"    {line}\n"),
+    )
+    for number, stage in enumerate(stages, start=1):
+        purpose = (stage.run.__doc__ or "").splitlines()[0]
+        output.text(f"[{number}/{len(stages)}] {stage.name}: {purpose}\n")
+        stage.run(release)
+    output.text(f"{release.built.wheel}\n{release.built.sdist}\nwheel SHA-256 {release.built.sha256}\n")
+    return 0
