@@ -1,0 +1,85 @@
+"""Launches of the two fused input projections: a Q4 and a Q5 parent over the same activations, split outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.core.route import I32, Buf, Launch
+from kernels.tiles import Sliced
+
+if TYPE_CHECKING:
+    from generator.core.route import Arg
+    from kernels.groupwise import Weights
+    from kernels.tiles import Gemm, Shape, SmallT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Branch:
+    """One parent and its two destinations: rows below ``split`` go to ``first``, the rest to ``second``.
+
+    The leading dimensions are the planes' row counts.
+    """
+
+    weights: Weights
+    first: Buf
+    first_rows: int
+    split: int
+    second: Buf
+    second_rows: int
+
+    @property
+    def planes(self) -> tuple[Arg, ...]:
+        """Codes, high bytes (Q4: the scales again, never read), scales."""
+        args = self.weights.args
+        return (args[0], args[-1], args[-1]) if len(args) == 2 else args
+
+    @property
+    def output(self) -> tuple[Arg, ...]:
+        """The destinations in the kernels' order."""
+        return (self.first, I32(self.first_rows), I32(self.split), self.second, I32(self.second_rows))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DualParent:
+    """The two branches of one operation; ``stem`` is the ``.cu`` file and the prefix of its kernels."""
+
+    stem: str
+    q4: Branch
+    q5: Branch
+
+    def mixed(self, tile: Gemm, width: int) -> Launch:
+        """Return both parents' row tiles in one grid, Q4 first."""
+        q4, q5 = self.q4, self.q5
+        rows = q4.weights.rows + q5.weights.rows
+        shape = (tile.grid(rows, width), tile.block)
+        args = (*q4.weights.args, *q5.weights.args, Buf("x"), *q4.output, *q5.output, I32(q4.weights.rows))
+        return self.launch(f"{self.stem}_mixed<{tile.name}>", shape, (*args, I32(q4.weights.k), I32(width)))
+
+    def gemm(self, branch: Branch, tile: Gemm, width: int) -> Launch:
+        """Return one parent by tiled GEMM."""
+        return self.one(
+            branch, f"gemm<{tile.name}, {_format(branch)}>", (tile.grid(branch.weights.rows, width), tile.block), width
+        )
+
+    def small(self, branch: Branch, form: SmallT | Sliced, width: int) -> Launch:
+        """Return one parent by small-T MMA or sliced K."""
+        rows = branch.weights.rows
+        if isinstance(form, Sliced):
+            name, grid = f"sliced<{form.name}, {_format(branch)}>", form.grid(rows, width)
+        else:
+            name, grid = f"small_t<{form.name}, {_format(branch)}>", form.grid(rows)
+        return self.one(branch, name, (grid, form.block), width)
+
+    def one(self, branch: Branch, kernel: str, shape: Shape, width: int) -> Launch:
+        """Return a launch of ``stem_kernel`` over one parent."""
+        args = (*branch.planes, Buf("x"), *branch.output, I32(branch.weights.k), I32(width))
+        return self.launch(f"{self.stem}_{kernel}", shape, args)
+
+    def launch(self, kernel: str, shape: Shape, args: tuple[Arg, ...]) -> Launch:
+        """Return a launch of ``kernel``."""
+        return Launch(source=self.stem, kernel=kernel, grid=shape[0], block=shape[1], args=args)
+
+
+def _format(branch: Branch) -> str:
+    return f"Q{branch.weights.form.bits}"
