@@ -2,84 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from generator.core.route import Buf, CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
-from kernels.dual_parent import Branch, DualParent
-from kernels.groupwise import GroupwiseOperation, Output, Piece, Weights
-from kernels.reference.formats import Q4, Q5
-from kernels.tiles import Gemm, Sliced, SmallT, pick
+from generator.core.route import CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
 from kernels.widths import GROUPWISE, OFF, UNIFIED, any_width, limited, upto
 
-if TYPE_CHECKING:
-    from generator.core.route import Ask, DeviceFacts, Launch
-
 KEY = RouteKey("q4_q5_gdn_input/5120x4096x12288")
-UNIFIED_KEY = RouteKey("unified/q4_q5_gdn_input")
-
-QK = Weights(name="qk", form=Q4, rows=4096, k=5120)
-VZ = Weights(name="vz", form=Q5, rows=12288, k=5120)
-PARENTS = DualParent(
-    stem="q4_q5_gdn_input",
-    q4=Branch(weights=QK, first=Buf("qkv"), first_rows=10240, split=4096, second=Buf("qkv"), second_rows=10240),
-    q5=Branch(weights=VZ, first=Buf("qkv", 4096), first_rows=10240, split=6144, second=Buf("z"), second_rows=6144),
-)
-
-COMPILED = CompiledTable(default=((32, "small_t_mma"), (64, "grouped_r64_c64"), (None, "grouped_r64_c128")))
-
-GROUPED = {
-    "grouped_r64_c8": Gemm(64, 8, 64, 16, 8, 2, 2),
-    "grouped_r64_c16": Gemm(64, 16, 64, 16, 8, 2, 2),
-    "grouped_r64_c32": Gemm(64, 32, 64, 16, 8, 2, 2),
-    "grouped_r64_c64": Gemm(64, 64, 64, 16, 16, 2, 2),
-    "grouped_r64_c128": Gemm(64, 128, 64, 64, 16, 2, 1),
-    "grouped_r32_c32_s2": Gemm(32, 32, 64, 16, 16, 2, 1),
-    "grouped_r32_c64_s4": Gemm(32, 64, 64, 16, 16, 4, 1),
-}
-SMALL_T_Q5 = (
-    (4, SmallT(4, 2, 8, 1, 4)),
-    (8, SmallT(8, 1, 8, 1, 5)),
-    (16, SmallT(16, 3, 4, 1, 4)),
-    (32, SmallT(32, 1, 4, 1, 2)),
-)
-SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 5)), (16, SmallT(16, 2, 4, 1, 4)), (32, SmallT(32, 2, 4, 1, 2)))
-
-
-def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
-    """Return the launches of one run; the switch is asked inside independent_direct alone (engine-profiles fact 22)."""
-    schedule = ask(KEY, width) or COMPILED.at(width, device.capability)
-    q4, q5 = PARENTS.q4, PARENTS.q5
-    if schedule == "independent_direct":
-        return _direct(width, unified=ask(UNIFIED_KEY, width) == "unified")
-    if schedule == "small_t_mma":
-        return (PARENTS.small(q5, pick(SMALL_T_Q5, width), width), PARENTS.small(q4, pick(SMALL_T_Q4, width), width))
-    return (PARENTS.mixed(GROUPED[schedule], width),)
-
-
-def _direct(width: int, *, unified: bool) -> tuple[Launch, ...]:
-    raise KeyError("direct")
-
-
-OPERATION = GroupwiseOperation(
-    k=5120,
-    columns=max(GROUPWISE),
-    results=(
-        Output(
-            name="qkv",
-            pieces=(
-                Piece(weights=QK, first=0, rows=4096),
-                Piece(weights=VZ, first=0, rows=6144, at=4096),
-            ),
-        ),
-        Output(name="z", pieces=(Piece(weights=VZ, first=6144, rows=6144),)),
-    ),
-    planner=plan,
-)
 
 FAMILY = RouteFamily(
     name="q4_q5_gdn_input",
     group=Group.GROUPWISE,
-    source="q4_q5_gdn_input",
     routes=(
         Route(
             key=KEY,
@@ -97,16 +27,14 @@ FAMILY = RouteFamily(
                     "grouped_r32_c64_s4",
                 ),
             ),
-            compiled=COMPILED,
-            operation=OPERATION,
+            compiled=CompiledTable(default=((32, "small_t_mma"), (64, "grouped_r64_c64"), (None, "grouped_r64_c128"))),
         ),
         Route(
-            key=UNIFIED_KEY,
+            key=RouteKey("unified/q4_q5_gdn_input"),
             order=17,
             widths=upto(GROUPWISE, 15),
             candidates=UNIFIED,
             compiled=OFF,
-            operation=OPERATION,
             acts_under=(KEY, Schedule("independent_direct")),
         ),
     ),
