@@ -1,6 +1,7 @@
 """Every error that this package raises on purpose.
 
-The public functions raise nothing else, whatever they are given.
+The public functions raise nothing else, whatever text, file or environment they are given. A message says where, what
+was found, what was expected and what to do, in that order, values in repr.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ class ProfileError(Exception):
 
 
 class DocumentError(ProfileError):
-    """Report a text that is not a ``ninfer.device-route-profiles`` document."""
+    """Report a text that is not a ``ninfer.device-route-profiles`` document, or a document that cannot be written."""
+
+
+class UnreadableError(DocumentError):
+    """Report a path that holds no readable regular file, or one too large to be a profile document."""
 
 
 class OtherVersionError(DocumentError):
@@ -42,3 +47,19 @@ class SizesError(ProfileError):
 
 class EmbeddedError(ProfileError):
     """Report an embedded file (table, catalog, build info) that is absent, damaged or contradicts another."""
+
+
+class OverrideError(ProfileError):
+    """Report an environment override whose text has no meaning."""
+
+
+class ModeError(ProfileError):
+    """Report a start-up mode that is none of ``auto``, ``calibrate`` and ``off``."""
+
+    exit_code = 2
+
+
+class UsageError(ProfileError):
+    """Report arguments of ``ninfer-profiles`` that do not fit together."""
+
+    exit_code = 2
