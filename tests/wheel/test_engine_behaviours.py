@@ -215,7 +215,8 @@ def test_17_a_version_1_file_is_not_applied_and_storing_replaces_it(path: Path) 
     assert [note.text for note in found.notes] == [
         (
             f"device profile file skipped: {path}: schema_version 1 was written by an older build, "
-            "or without a version; this build reads version 2 alone. Run ninfer-calibrate or --device-profile calibrate to recalibrate, "
+            "or without a version; this build reads version 2 alone. "
+            "Run ninfer-calibrate or --device-profile calibrate to recalibrate, "
             "which replaces the file."
         )
     ]
