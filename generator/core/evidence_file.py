@@ -129,7 +129,7 @@ def load_evidence(text: str, source: str) -> Evidence:
         data = json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
         raise EvidenceError(f"{source}: not JSON: {error}; {_REMEDY}") from None
-    at = _Place(source)
+    at = Place(source)
     top = _dict(data, at)
     if top.get("schema") != SCHEMA:
         at["schema"].stop(top.get("schema"), f"expected {SCHEMA!r}")
@@ -151,7 +151,7 @@ def load_evidence(text: str, source: str) -> Evidence:
     return evidence
 
 
-def _whole(evidence: Evidence, at: _Place) -> None:
+def _whole(evidence: Evidence, at: Place) -> None:
     """Refuse what single lines cannot show: repeats, trials of keys without facts, lone medians of our own bench."""
     known: set[RouteKey] = set()
     for place, facts in enumerate(evidence.keys):
@@ -172,14 +172,14 @@ def _whole(evidence: Evidence, at: _Place) -> None:
             here["first_us"].stop(list(trial.first_us), "bench 'kernels' stores every sample, at least 3")
 
 
-class _Place:
+class Place:
     """Where in the document a value stands."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def __getitem__(self, step: str | int) -> _Place:
-        return _Place(f"{self._text}[{step!r}]")
+    def __getitem__(self, step: str | int) -> Place:
+        return Place(f"{self._text}[{step!r}]")
 
     def stop(self, found: object, expected: str) -> NoReturn:
         """Raise for the value found here."""
@@ -190,25 +190,25 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _dict(value: object, at: _Place) -> dict[str, object]:
+def _dict(value: object, at: Place) -> dict[str, object]:
     if not isinstance(value, dict):
         at.stop(value, "expected an object")
     return value
 
 
-def _known(data: Mapping[str, object], names: Iterable[str], at: _Place) -> None:
+def _known(data: Mapping[str, object], names: Iterable[str], at: Place) -> None:
     for name in data:
         if name not in names:
             at.stop(name, f"expected only {', '.join(sorted(names))}")
 
 
-def _get(data: Mapping[str, object], name: str, kind: type[_T], at: _Place) -> _T:
+def _get(data: Mapping[str, object], name: str, kind: type[_T], at: Place) -> _T:
     if name not in data:
         at.stop(sorted(data), f"expected a field {name!r}")
     return _typed(data[name], kind, at[name])
 
 
-def _typed(value: object, kind: type[_T], at: _Place) -> _T:
+def _typed(value: object, kind: type[_T], at: Place) -> _T:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         at.stop(value, f"expected {kind.__name__}")
     return value
@@ -217,14 +217,14 @@ def _typed(value: object, kind: type[_T], at: _Place) -> _T:
 _E = TypeVar("_E", BenchKind, Outcome)
 
 
-def _choice(kind: type[_E], value: str, at: _Place) -> _E:
+def _choice(kind: type[_E], value: str, at: Place) -> _E:
     try:
         return kind(value)
     except ValueError:
         at.stop(value, f"expected one of {', '.join(repr(item.value) for item in kind)}")
 
 
-def _scalars(data: Mapping[str, object], at: _Place) -> dict[str, Scalar]:
+def _scalars(data: Mapping[str, object], at: Place) -> dict[str, Scalar]:
     result: dict[str, Scalar] = {}
     for name, value in data.items():
         if not isinstance(value, str | int | float | bool):
@@ -233,13 +233,13 @@ def _scalars(data: Mapping[str, object], at: _Place) -> dict[str, Scalar]:
     return result
 
 
-def _number(value: object, at: _Place) -> float:
+def _number(value: object, at: Place) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         at.stop(value, "expected a finite number")
     return float(value)
 
 
-def _times(value: object, at: _Place) -> tuple[float, ...]:
+def _times(value: object, at: Place) -> tuple[float, ...]:
     times: list[float] = []
     for i, item in enumerate(_typed(value, list, at)):
         time = _number(item, at[i])
@@ -249,11 +249,11 @@ def _times(value: object, at: _Place) -> tuple[float, ...]:
     return tuple(times)
 
 
-def _shares(value: object, at: _Place) -> dict[str, float | None]:
+def _shares(value: object, at: Place) -> dict[str, float | None]:
     return {k: None if v is None else _number(v, at[k]) for k, v in _dict(value, at).items()}
 
 
-def device_from_json(data: Mapping[str, object], at: _Place) -> DeviceRecord:
+def device_from_json(data: Mapping[str, object], at: Place) -> DeviceRecord:
     """Return the device record in ``data``."""
     _known(data, _DEVICE_FIELDS, at)
 
@@ -276,7 +276,7 @@ def device_from_json(data: Mapping[str, object], at: _Place) -> DeviceRecord:
     )
 
 
-def key_from_json(value: object, at: _Place) -> KeyFacts:
+def key_from_json(value: object, at: Place) -> KeyFacts:
     """Return the facts of one key."""
     data = _dict(value, at)
     _known(data, {"key", "digest", "kernels", "conditions"}, at)
@@ -288,7 +288,7 @@ def key_from_json(value: object, at: _Place) -> KeyFacts:
     )
 
 
-def trial_from_json(value: object, at: _Place) -> Trial:
+def trial_from_json(value: object, at: Place) -> Trial:
     """Return one trial."""
     data = _dict(value, at)
     _known(data, _TRIAL_FIELDS, at)

@@ -26,6 +26,7 @@ class Limits:
     close_share: float = 0.03  # guarded: contenders this close to the best get a second pass too
     stop_after: int = 3  # issue 4, bench: samples after which a hopeless candidate stops
     stop_ratio: float = 1.5  # issue 4, bench: hopeless is this many times the compiled route's median
+    time_limit_s: float = 30.0  # issue 4, "hangs (time limit)": longest answer of a worker about one width
     floor_share: float = 0.95  # issue 4, "must hold": impossible below this share of the floor (bandwidth is measured)
 
 

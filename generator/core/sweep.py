@@ -1,0 +1,173 @@
+"""The calibration sweep: every selected key, width and candidate through a Bench, in the engine's order.
+
+Every finished key's winners are installed before the next key is measured (engine-profiles 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from generator.core.bench import BASE, TWIN, Bench, Measured, Subject
+from generator.core.dispatch import dispatcher
+from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
+from generator.core.route import COMPILED, RouteKey
+from generator.core.stats import median
+from generator.core.verdict import Decision, Rule, decide_points, evidence_bands
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ninfer_device_profiles.bands import Bands
+
+    from generator.core.bench import Samples
+    from generator.core.catalog import Catalog
+    from generator.core.evidence import Scalar
+    from generator.core.limits import Limits
+    from generator.core.route import Route
+
+OnPoint = Callable[[RouteKey, int], None]
+"""Called before each (key, width) is measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyResult:
+    """One finished key: the facts and trials to store, and what the rule made of them."""
+
+    facts: KeyFacts
+    trials: tuple[Trial, ...]
+    decisions: tuple[Decision, ...]
+    bands: Bands
+    resumed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """What a sweep needs beside its Bench.
+
+    Args:
+        catalog, limits, rule: what decides.
+        finished: keys of an earlier, interrupted run: taken as they are.
+    """
+
+    catalog: Catalog
+    limits: Limits
+    rule: Rule
+    finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] = field(default_factory=dict)
+
+    def keys(self, routes: Sequence[Route], bench: Bench, on_point: OnPoint) -> Iterator[KeyResult]:
+        """Measure ``routes`` one after the other, yielding each as it is finished."""
+        installed: dict[RouteKey, Bands] = {}
+        for route in routes:
+            if route.key in self.finished:
+                facts, trials = self.finished[route.key]
+            else:
+                facts, trials = self._measure(route, bench, installed, on_point)
+            result = self._judge(route, bench, facts, trials)
+            installed[route.key] = result.bands
+            yield result
+
+    def _measure(
+        self, route: Route, bench: Bench, installed: Mapping[RouteKey, Bands], on_point: OnPoint
+    ) -> tuple[KeyFacts, tuple[Trial, ...]]:
+        trials: list[Trial] = []
+        bench.open_key(route)
+        for width in route.widths:
+            on_point(route.key, width)
+            trials += self._point(route, width, bench, installed)
+        return bench.close_key(), tuple(trials)
+
+    def _point(self, route: Route, width: int, bench: Bench, installed: Mapping[RouteKey, Bands]) -> list[Trial]:
+        legal = [item.schedule for item in route.candidates if item.legal(width)]
+        asks = {name: dispatcher(self.catalog, installed, force=(route.key, name)) for name in (COMPILED, *legal)}
+        same = bench.open_width(width, asks)
+        rivals = [Subject(name) for name in legal if name not in same]
+        found = dict(bench.first_pass([BASE, *rivals, TWIN]))
+        for name, reason in same.items():
+            found[Subject(name)] = Measured(outcome=Outcome.SAME, reason=reason)
+        for item in route.candidates:
+            if not item.legal(width):
+                reason = f"legal from width {item.min_width} to {item.max_width or 'any'}"
+                found[Subject(item.schedule)] = Measured(outcome=Outcome.INELIGIBLE, reason=reason)
+        floor_us = bench.floor_us(width)
+        found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
+        second = self._second_pass(found, bench)
+        return [
+            Trial(
+                key=route.key,
+                width=width,
+                schedule=subject.schedule,
+                twin=subject.twin,
+                outcome=item.outcome,
+                reason=item.reason,
+                first_us=item.samples,
+                second_us=second.get(subject, ()),
+                differences=item.differences,
+                errors=item.errors,
+                floor_us=floor_us if item.samples else None,
+            )
+            for subject, item in found.items()
+        ]
+
+    def _above_floor(self, item: Measured, floor_us: float | None) -> Measured:
+        """Turn a time that device memory cannot deliver into ``IMPOSSIBLE``; the samples stay."""
+        if item.outcome is not Outcome.TIMED or floor_us is None:
+            return item
+        us = median(item.samples)
+        if us >= floor_us * self.limits.floor_share:
+            return item
+        return Measured(
+            outcome=Outcome.IMPOSSIBLE,
+            reason=f"{us:.2f} us is under the {floor_us:.2f} us that memory needs for the operation's bytes",
+            samples=item.samples,
+            differences=item.differences,
+            errors=item.errors,
+        )
+
+    def _second_pass(self, found: Mapping[Subject, Measured], bench: Bench) -> Mapping[Subject, tuple[Samples, ...]]:
+        """Run the second pass with every contender close to the best, so that each rule finds its samples."""
+        base = found.get(BASE)
+        if base is None or base.outcome is not Outcome.TIMED:
+            return {}
+        line = median(base.samples) * (1 - self.limits.min_gain)
+        times = {s: median(item.samples) for s, item in found.items() if item.outcome is Outcome.TIMED and s != BASE}
+        contenders = {subject: us for subject, us in times.items() if us < line}
+        if not contenders:
+            return {}
+        best = min(contenders.values())
+        close = [subject for subject, us in contenders.items() if us <= best * (1 + self.limits.close_share)]
+        return bench.second_pass([BASE, *(subject for subject in close if subject != TWIN), TWIN])
+
+    def _judge(self, route: Route, bench: Bench, facts: KeyFacts, trials: tuple[Trial, ...]) -> KeyResult:
+        known = bench.facts()
+        item = Evidence(
+            bench=known.kind, catalog=self.catalog.digest(), device=known.device, keys=(facts,), trials=trials
+        )
+        decisions = decide_points(item, self.catalog, self.limits, self.rule)
+        bands = evidence_bands(item, self.catalog, self.limits, self.rule).get(route.key, ())
+        return KeyResult(
+            facts=facts,
+            trials=trials,
+            decisions=tuple(decisions[route.key, width] for width in route.widths if (route.key, width) in decisions),
+            bands=bands,
+            resumed=route.key in self.finished,
+        )
+
+
+def rule_facts(rule: Rule, limits: Limits) -> dict[str, Scalar]:
+    """Return the rule's name and numbers as evidence stores them."""
+    return {
+        "name": rule.value,
+        "min_gain": limits.min_gain,
+        "second_pass_share": limits.second_pass_share,
+        "second_pass_rounds": limits.second_pass_rounds,
+        "max_mismatch": limits.max_mismatch,
+        "warmups": limits.warmups,
+        "samples": limits.samples,
+        "noise_factor": limits.noise_factor,
+        "close_share": limits.close_share,
+        "stop_after": limits.stop_after,
+        "stop_ratio": limits.stop_ratio,
+        "floor_share": limits.floor_share,
+    }

@@ -1,0 +1,222 @@
+"""The worker process of one device: holds the context, the operands and the kernels; does what the parent asks.
+
+Messages are tuples over a pipe. The worker announces each candidate before it runs (``("at", subject)``), so that the
+parent knows which one a fault or a hang belongs to. A fault ends the process: its context is lost.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from generator.core.bench import BASE, Measured, Samples, Subject
+from generator.core.catalog import build_catalog
+from generator.core.evidence import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from multiprocessing.connection import Connection
+
+    from generator.core.catalog import Catalog
+    from generator.core.limits import Limits
+    from generator.core.route import Expected, Launch, Operation
+    from generator.gpu.compile import Compiled
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerFacts:
+    """What CUDA says of the device. Sizes in bytes; ``driver`` and ``runtime`` in CUDA's encoding."""
+
+    name: str
+    pci: str
+    capability: int
+    multiprocessors: int
+    l2_bytes: int
+    memory_bytes: int
+    shared_per_block_bytes: int
+    driver: int
+    runtime: int
+    devices: int
+
+
+def worker_main(pipe: Connection, families: str, index: int, limits: Limits) -> None:
+    """Serve the parent until it hangs up.
+
+    Args:
+        pipe: to the parent.
+        families: ``module:function`` that returns the families, so that operations need not travel.
+        index: CUDA device index.
+        limits: the run's numbers.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        module, _, name = families.partition(":")
+        catalog = build_catalog(getattr(importlib.import_module(module), name)())
+        worker = _Worker(pipe, catalog, index, limits)
+        pipe.send(("ready", worker.facts))
+        while True:
+            order, *arguments = pipe.recv()
+            if order == "stop":
+                return
+            pipe.send(("done", getattr(worker, order)(*arguments)))
+    except EOFError:
+        return
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent records it and starts another worker
+        pipe.send(("lost", f"{type(error).__name__}: {error}"))
+
+
+class _Worker:
+    """Everything that lives on the device."""
+
+    def __init__(self, pipe: Connection, catalog: Catalog, index: int, limits: Limits) -> None:
+        import cupy  # noqa: PLC0415 - the parent imports this module and must stay without CUDA
+
+        self._pipe = pipe
+        self._catalog = catalog
+        self._limits = limits
+        self._cupy = cupy
+        runtime = cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(index)
+        self._index = index
+        self.facts = WorkerFacts(
+            name=properties["name"].decode(),
+            pci=runtime.deviceGetPCIBusId(index),
+            capability=properties["major"] * 10 + properties["minor"],
+            multiprocessors=properties["multiProcessorCount"],
+            l2_bytes=properties["l2CacheSize"],
+            memory_bytes=properties["totalGlobalMem"],
+            shared_per_block_bytes=properties["sharedMemPerBlockOptin"],
+            driver=runtime.driverGetVersion(),
+            runtime=runtime.runtimeGetVersion(),
+            devices=runtime.getDeviceCount(),
+        )
+        self._arch = f"sm_{self.facts.capability}"
+        self._operation: Operation | None = None
+        self._width = 0
+        self._plans: dict[Subject, tuple[Launch, ...]] = {}
+        self._graphs: dict[Subject, Any] = {}
+        self._expected: Mapping[str, Expected] = {}
+
+    def start(self, flush_bytes: int) -> Any:
+        """Make the device current and prove the timer."""
+        from generator.gpu.arena import Kernels  # noqa: PLC0415
+        from generator.gpu.timer import Timer  # noqa: PLC0415
+
+        self._cupy.cuda.Device(self._index).use()
+        self._kernels = Kernels()
+        self._timer = Timer(self._arch, flush_bytes, self.facts.multiprocessors)
+        self._timer.warm_clocks()
+        return self._timer.prove(self.facts.l2_bytes, self._cupy.cuda.runtime.memGetInfo()[0])
+
+    def load(self, units: Sequence[tuple[str, Compiled]]) -> None:
+        """Load compiled kernels."""
+        for stem, compiled in units:
+            self._kernels.load(stem, compiled)
+
+    def open_key(self, key: str) -> int:
+        """Allocate and fill the operands of ``key``; return their bytes."""
+        from generator.gpu.arena import Arena  # noqa: PLC0415
+
+        self.close_key()
+        operation = self._catalog.route(key).operation
+        assert operation is not None
+        self._operation = operation
+        self._arena = Arena(operation.operands, self._arch)
+        self._cupy.cuda.runtime.deviceSynchronize()
+        return int(self._cupy.get_default_memory_pool().used_bytes())
+
+    def close_key(self) -> None:
+        """Free the operands."""
+        self._graphs.clear()
+        self._operation = None
+        self._arena = None  # type: ignore[assignment]
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+    def open_width(
+        self, width: int, plans: Mapping[Subject, tuple[Launch, ...]], expected: Mapping[str, Expected]
+    ) -> None:
+        """Take over the plans of one width."""
+        self._width = width
+        self._plans = dict(plans)
+        self._expected = expected
+        self._graphs.clear()
+
+    def check(self, subjects: Sequence[Subject]) -> dict[Subject, Measured]:
+        """Run each subject once on restored inputs and poisoned outputs and compare its outputs.
+
+        ``TIMED`` here means "may be timed". The compiled route comes first; if it fails, nothing else runs.
+        """
+        assert self._operation is not None
+        planes = self._operation.outputs(self._width)
+        restored = [plane.name for plane in self._operation.restored(self._width)]
+        names = list(dict.fromkeys((*self._arena.poisoned(), *restored)))
+        reference: dict[str, Any] = {}
+        found: dict[Subject, Measured] = {}
+        for subject in subjects:
+            self._pipe.send(("at", subject))
+            self._arena.restore(names)
+            try:
+                self._arena.run(self._plans[subject], self._kernels)
+                self._cupy.cuda.runtime.deviceSynchronize()
+            except self._cupy.cuda.driver.CUDADriverError as error:
+                # A launch that was refused leaves the context whole; an execution error is a CUDARuntimeError.
+                found[subject] = Measured(outcome=Outcome.FAILED, reason=f"launch refused: {error}")
+                continue
+            stray = self._arena.strays(planes)
+            if stray:
+                reason = f"{stray} bytes written outside its outputs"
+                found[subject] = Measured(outcome=Outcome.REFUSED, reason=reason)
+                continue
+            if subject == BASE:
+                reference = {plane.name: self._arena.copy(plane) for plane in planes}
+            found[subject] = self._compared(reference)
+        return found
+
+    def _compared(self, reference: Mapping[str, Any]) -> Measured:
+        assert self._operation is not None
+        differences: dict[str, float | None] = {}
+        errors: dict[str, float | None] = {}
+        for plane in self._operation.outputs(self._width):
+            if plane.name in reference:
+                found = self._arena.compare(reference[plane.name], plane)
+                differences[plane.name] = _short(found.ratio(self._limits.mismatch_floor))
+            if plane.name in self._expected:
+                wanted = self._expected[plane.name]
+                values = self._arena.sample(plane, wanted.indices)
+                errors[plane.name] = _short(_error(values, wanted.values, self._limits.mismatch_floor))
+        bad = {name: value for name, value in differences.items() if value is None or value > self._limits.max_mismatch}
+        if not bad:
+            return Measured(outcome=Outcome.TIMED, differences=differences, errors=errors)
+        text = "; ".join(
+            f"output {name!r} {'is not finite' if value is None else f'differs by {value:.3g}'}"
+            for name, value in bad.items()
+        )
+        return Measured(outcome=Outcome.REFUSED, reason=text, differences=differences, errors=errors)
+
+    def capture(self, subjects: Sequence[Subject]) -> None:
+        """Capture the plan of each subject as a graph."""
+        for subject in subjects:
+            self._pipe.send(("at", subject))
+            plan = self._plans[subject]
+            self._graphs[subject] = self._timer.capture(partial(self._arena.run, plan, self._kernels))
+
+    def time(self, subjects: Sequence[Subject], rounds: int, warmups: int) -> dict[Subject, Samples]:
+        """Time captured subjects in ``rounds`` interleaved rounds."""
+        samples = self._timer.block([self._graphs[subject] for subject in subjects], rounds, warmups)
+        return {subject: tuple(taken) for subject, taken in zip(subjects, samples, strict=True)}
+
+
+def _error(values: Any, wanted: Any, floor: float) -> float | None:
+    if not np.isfinite(values).all():
+        return None
+    return float(np.max(np.abs(values - wanted)) / max(floor, float(np.max(np.abs(wanted)))))
+
+
+def _short(value: float | None) -> float | None:
+    """Keep four significant digits: what a reader compares."""
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,132 @@
+"""The journal of one run: append-only, one line a finished key, on disk before the next key begins.
+
+The first line holds what the run is; a run is resumed only by one that is the same. A last line that was cut off by a
+crash is dropped; anything else that does not read is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generator.core.evidence_file import (
+    Place,
+    device_to_json,
+    key_from_json,
+    key_to_json,
+    trial_from_json,
+    trial_to_json,
+)
+from generator.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from generator.core.evidence import DeviceRecord, KeyFacts, Scalar, Trial
+    from generator.core.route import CatalogDigest, RouteKey
+
+Finished = dict["RouteKey", tuple["KeyFacts", tuple["Trial", ...]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Header:
+    """What a run is. ``run`` may differ between a run and its resumption (driver aside, it records, not decides)."""
+
+    catalog: CatalogDigest
+    device: DeviceRecord
+    rule: Mapping[str, Scalar]
+    run: Mapping[str, Scalar]
+
+    def identity(self) -> dict[str, object]:
+        """Return what must be equal for a run to be resumed."""
+        return {
+            "route catalog": self.catalog,
+            "device": device_to_json(self.device),
+            "rule": dict(self.rule),
+            "CUDA driver": self.run.get("cuda_driver", 0),
+            "exhaustive": self.run.get("exhaustive", False),
+        }
+
+
+class Journal:
+    """Writes a journal.
+
+    Args:
+        path: the file; `start` begins it anew, `resume` goes on with it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def start(self, header: Header) -> None:
+        """Begin a new journal; one that is left from an interrupted run is kept beside it as ``.previous``."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists():
+            self.path.replace(self.path.with_name(f"{self.path.name}.previous"))
+        self._append({"identity": header.identity(), "run": dict(header.run)})
+
+    def resume(self, header: Header) -> tuple[Finished, dict[str, Scalar]]:
+        """Return the finished keys of the journal and its run's facts, ready to be appended to.
+
+        Raises:
+            EvidenceError: there is no journal, it is damaged, or it is of another run; the message names both values.
+        """
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+        except OSError as error:
+            raise EvidenceError(
+                f"{self.path}: {error.strerror}; nothing to resume. Run without --resume to start anew"
+            ) from None
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()
+        found: Finished = {}
+        run: dict[str, Scalar] = {}
+        for number, line in enumerate(lines, start=1):
+            at = Place(f"{self.path} line {number}")
+            try:
+                data = json.loads(line)
+            except ValueError as error:
+                raise EvidenceError(f"{self.path} line {number}: {error}; remove the file and start anew") from None
+            if number == 1:
+                run = self._same(data, header)
+            else:
+                facts = key_from_json(data["facts"], at["facts"])
+                trials = tuple(trial_from_json(item, at["trials"][i]) for i, item in enumerate(data["trials"]))
+                found[facts.key] = (facts, trials)
+        if not lines:
+            raise EvidenceError(f"{self.path}: empty; nothing to resume. Run without --resume to start anew")
+        _publish(self.path, "".join(lines))
+        return found, run
+
+    def _same(self, data: dict[str, dict[str, Scalar]], header: Header) -> dict[str, Scalar]:
+        theirs, ours = data["identity"], header.identity()
+        for name, value in ours.items():
+            if theirs.get(name) != value:
+                raise EvidenceError(
+                    f"{self.path}: {name} is {theirs.get(name)!r}, this run's is {value!r}; a run is resumed only by "
+                    "the same one. Repeat the options it began with, or run without --resume to start anew"
+                )
+        return data["run"]
+
+    def add(self, facts: KeyFacts, trials: tuple[Trial, ...]) -> None:
+        """Append a finished key."""
+        self._append({"facts": key_to_json(facts), "trials": [trial_to_json(trial) for trial in trials]})
+
+    def _append(self, value: object) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def finish(self) -> None:
+        """Remove the journal: its content is in the evidence."""
+        self.path.unlink(missing_ok=True)
+
+
+def _publish(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

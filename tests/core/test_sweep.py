@@ -1,0 +1,165 @@
+"""The sweep over a made-up Bench: order, what is not timed, resuming, replaying, false switches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator.core.bench import BASE, TWIN, Bench, Subject
+from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
+from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.limits import LIMITS
+from generator.core.route import RouteKey, Schedule
+from generator.core.sweep import KeyResult, Sweep, rule_facts
+from generator.core.verdict import Rule, false_switches
+from generator.errors import EvidenceError
+from generator.replay import ReplayBench
+from tests.core.fake_bench import FakeBench, Truth
+from tests.core.toy import KEY, STRETCHED, SWITCH, toy_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CATALOG = toy_catalog()
+
+
+def run(
+    bench: Bench,
+    rule: Rule = Rule.GUARDED,
+    finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] | None = None,
+    done: list[KeyResult] | None = None,
+) -> list[KeyResult]:
+    sweep = Sweep(catalog=CATALOG, limits=LIMITS, rule=rule, finished=finished or {})
+    results = [] if done is None else done
+    results.extend(sweep.keys(CATALOG.calibrated, bench, lambda _key, _width: None))
+    return results
+
+
+def gathered(bench: Bench, results: list[KeyResult], rule: Rule = Rule.GUARDED) -> Evidence:
+    facts = bench.facts()
+    return Evidence(
+        bench=facts.kind,
+        catalog=CATALOG.digest(),
+        device=facts.device,
+        rule=rule_facts(rule, LIMITS),
+        run=facts.run,
+        keys=tuple(result.facts for result in results),
+        trials=tuple(trial for result in results for trial in result.trials),
+    )
+
+
+def bands(results: list[KeyResult]) -> dict[str, tuple[tuple[int, str], ...]]:
+    return {result.facts.key: tuple((band.last, band.schedule) for band in result.bands) for result in results}
+
+
+FAST_C: Truth = {(KEY, width, "c"): 80.0 for width in (1, 8)}
+
+
+def test_winners_become_bands_and_keys_come_in_the_engines_order() -> None:
+    results = run(FakeBench(CATALOG, {**FAST_C, (STRETCHED, 262144, "x"): 50.0}))
+    assert bands(results) == {
+        KEY: ((8, "c"),),
+        STRETCHED: ((8192, ""), (1048576, "x")),
+        SWITCH: ((1, ""),),
+    }
+    assert [result.facts.key for result in results] == [KEY, STRETCHED, SWITCH]
+
+
+def test_a_finished_keys_winner_is_installed_before_the_next_key() -> None:
+    faster: Truth = {(SWITCH, 1, "unified"): 10.0}
+    assert bands(run(FakeBench(CATALOG, {**FAST_C, **faster})))[SWITCH] == ((1, "unified"),)
+    assert bands(run(FakeBench(CATALOG, faster)))[SWITCH] == ((1, ""),)
+
+
+def test_the_compiled_launch_and_an_illegal_width_are_not_timed() -> None:
+    bench = FakeBench(CATALOG)
+    trials = {(trial.width, str(trial.schedule)): trial for trial in run(bench)[0].trials if not trial.twin}
+    assert [asked[2] for asked in bench.asked[:2]] == [
+        (BASE, Subject(Schedule("b")), Subject(Schedule("c")), TWIN),
+        (BASE, Subject(Schedule("c")), TWIN),
+    ]
+    assert (trials[8, "a"].outcome, trials[8, "a"].reason) == (Outcome.SAME, "same")
+    assert (trials[8, "b"].outcome, trials[8, "b"].reason) == (Outcome.INELIGIBLE, "legal from width 1 to 4")
+
+
+def test_a_refused_output_is_recorded_and_cannot_win() -> None:
+    results = run(FakeBench(CATALOG, FAST_C, refused=frozenset({(KEY, "c")})))
+    assert bands(results)[KEY] == ((8, ""),)
+    assert {trial.outcome for trial in results[0].trials if trial.schedule == "c"} == {Outcome.REFUSED}
+
+
+@pytest.mark.parametrize(("floor", "outcome"), [(84.2, Outcome.TIMED), (84.3, Outcome.IMPOSSIBLE)])
+def test_a_time_that_memory_cannot_deliver_is_impossible(floor: float, outcome: Outcome) -> None:
+    results = run(FakeBench(CATALOG, FAST_C, floor=floor))
+    (trial,) = [trial for trial in results[0].trials if trial.schedule == "c" and trial.width == 8]
+    assert trial.outcome is outcome
+
+
+def test_an_impossible_time_says_both_times() -> None:
+    results = run(FakeBench(CATALOG, FAST_C, floor=90.0))
+    (trial,) = [trial for trial in results[0].trials if trial.schedule == "c" and trial.width == 8]
+    assert trial.reason == "80.00 us is under the 90.00 us that memory needs for the operation's bytes"
+    assert bands(results)[KEY] == ((8, ""),)
+
+
+@given(seed=st.integers(0, 2**32), stop=st.sampled_from([(KEY, 8), (STRETCHED, 8192), (SWITCH, 1)]))
+@settings(max_examples=20)
+def test_an_interrupted_run_resumes_to_the_same_evidence(seed: int, stop: tuple[str, int]) -> None:
+    truth: Truth = {**FAST_C, (SWITCH, 1, "unified"): 90.0}
+    whole = run(FakeBench(CATALOG, truth, seed=seed, spread=0.02))
+    done: list[KeyResult] = []
+    with pytest.raises(KeyboardInterrupt):
+        run(FakeBench(CATALOG, truth, seed=seed, spread=0.02, fail_at=stop), done=done)
+    finished = {result.facts.key: (result.facts, result.trials) for result in done}
+    bench = FakeBench(CATALOG, truth, seed=seed, spread=0.02)
+    resumed = run(bench, finished=finished)
+    assert dump_evidence(gathered(bench, resumed)) == dump_evidence(gathered(bench, whole))
+    assert bands(resumed) == bands(whole)
+    assert {asked[0] for asked in bench.asked}.isdisjoint(finished)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    rule=st.sampled_from(Rule),
+    spread=st.sampled_from([0.0, 0.01, 0.05]),
+    times=st.lists(st.floats(40.0, 160.0), min_size=6, max_size=6),
+)
+@settings(max_examples=30)
+def test_a_replay_gives_the_same_bytes(seed: int, rule: Rule, spread: float, times: list[float]) -> None:
+    names = [(KEY, 1, "b"), (KEY, 1, "c"), (KEY, 8, "c"), (STRETCHED, 8192, "x"), (SWITCH, 1, "unified"), (KEY, 8, "a")]
+    truth: Truth = dict(zip(names, times, strict=True))
+    bench = FakeBench(CATALOG, truth, seed=seed, spread=spread, floor=50.0)
+    results = run(bench, rule)
+    text = dump_evidence(gathered(bench, results, rule))
+    replay = ReplayBench(load_evidence(text, "e.json"), "e.json")
+    replayed = run(replay, rule)
+    assert dump_evidence(gathered(replay, replayed, rule)) == text
+    assert bands(replayed) == bands(results)
+
+
+def test_a_replay_of_a_key_that_was_not_measured_says_so() -> None:
+    bench = FakeBench(CATALOG)
+    replay = ReplayBench(gathered(bench, run(bench)[:1]), "e.json")
+    with pytest.raises(EvidenceError) as caught:
+        run(replay)
+    assert str(caught.value) == ("e.json: no trials of 'toy/stretched'; replay with --only, or measure the key first")
+
+
+@pytest.mark.parametrize(("rule", "most"), [(Rule.ENGINE, 0.02), (Rule.GUARDED, 0.005)])
+def test_equal_schedules_rarely_switch(rule: Rule, most: float) -> None:
+    """Three per cent noise a sample: a median of eleven then varies by about one per cent."""
+    cells = switched = twins = judged = 0
+    for seed in range(150):
+        bench = FakeBench(CATALOG, seed=seed, spread=0.03)
+        results = run(bench, rule)
+        decisions = [decision for result in results for decision in result.decisions]
+        cells += len(decisions)
+        switched += sum(decision.schedule != "" for decision in decisions)
+        taken, seen = false_switches(gathered(bench, results), CATALOG, LIMITS, rule)
+        twins, judged = twins + taken, judged + seen
+    assert cells == judged == 750
+    assert switched / cells <= most
+    assert twins / judged <= most
