@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from deepdiff import DeepDiff
 from ninfer_device_profiles.bands import MAX_LAST
 
-from generator.core.routing import UNCOVERED, Answer, Cell, Cells, DeviceId, DeviceRouting, Layer, Routing
+from generator.core.routing import NOTHING, Answer, Cells, DeviceId, DeviceRouting, Layer, Routing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ def _differ(before: DeviceRouting | None, after: DeviceRouting | None) -> bool:
 
 
 def _cells(side: DeviceRouting | None, key: str) -> Cells:
-    return (Cell(1, MAX_LAST, UNCOVERED),) if side is None else side.cells(key)
+    return NOTHING if side is None else side.cells(key)
 
 
 @dataclass(slots=True)
@@ -172,28 +172,37 @@ class _Numbers:
 
 def _changed_points(
     devices: Sequence[tuple[DeviceId, DeviceRouting | None, DeviceRouting | None]],
-) -> Iterator[tuple[DeviceId, str, set[int]]]:
-    """Yield device, key and the first width of every range in which the two sides' answers differ."""
+) -> Iterator[tuple[DeviceId, str, set[int] | None]]:
+    """Yield device, key and the first width of each range that differs; None where one side lacks the key."""
     numbers = _Numbers()
     for device, before, after in devices:
-        keys = sorted(
-            {*(before.keys if before else ()), *(after.keys if after else ())},
-            key=lambda key: key.encode("utf-8", "surrogatepass"),
-        )
-        differing = [key for key in keys if _cells(before, key) != _cells(after, key)]
         left: dict[str, dict[int, int]] = {}
         right: dict[str, dict[int, int]] = {}
-        for key in differing:
-            starts = sorted({cell.first for side in (before, after) for cell in _cells(side, key)})
-            left[key] = _expanded(_cells(before, key), starts, numbers)
-            right[key] = _expanded(_cells(after, key), starts, numbers)
+        for key in {**(before.keys if before else {}), **(after.keys if after else {})}:
+            one, other = _named(before, key), _named(after, key)
+            if one == other:
+                continue
+            starts = sorted({cell.first for cells in (one, other) for cell in cells or NOTHING})
+            if one is not None:
+                left[key] = _expanded(one, starts, numbers)
+            if other is not None:
+                right[key] = _expanded(other, starts, numbers)
         tree = DeepDiff(left, right, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
-        points: dict[str, set[int]] = {}
+        points: dict[str, set[int] | None] = {}
         for level in tree.get("values_changed", ()):
             key, first = cast("tuple[str, int]", level.path(output_format="list"))
-            points.setdefault(key, set()).add(first)
-        for key in differing:
+            known = points.setdefault(key, set())
+            assert known is not None
+            known.add(first)
+        for level in (*tree.get("dictionary_item_added", ()), *tree.get("dictionary_item_removed", ())):
+            (key,) = cast("tuple[str]", level.path(output_format="list"))
+            points[key] = None
+        for key in sorted(points, key=lambda key: key.encode("utf-8", "surrogatepass")):
             yield device, key, points[key]
+
+
+def _named(side: DeviceRouting | None, key: str) -> Cells | None:
+    return None if side is None else side.keys.get(key)
 
 
 def _expanded(cells: Cells, starts: Sequence[int], numbers: _Numbers) -> dict[int, int]:
@@ -207,14 +216,15 @@ def _expanded(cells: Cells, starts: Sequence[int], numbers: _Numbers) -> dict[in
     return result
 
 
-def _ranges(before: Cells, after: Cells, points: set[int]) -> Iterator[tuple[int, int, Answer, Answer]]:
-    """Yield the widest ranges over changed ``points`` in which both answers are constant."""
+def _ranges(before: Cells, after: Cells, points: set[int] | None) -> Iterator[tuple[int, int, Answer, Answer]]:
+    """Yield the widest ranges in which both answers are constant and differ: at ``points``, or wherever they do."""
     left = right = 0
     first = 1
     while first <= MAX_LAST:
         last = min(before[left].last, after[right].last)
-        if first in points:
-            yield first, last, before[left].answer, after[right].answer
+        was, now = before[left].answer, after[right].answer
+        if first in points if points is not None else was != now:
+            yield first, last, was, now
         left += before[left].last == last
         right += after[right].last == last
         first = last + 1

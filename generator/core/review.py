@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from generator.core.diff import Kind, RoutingDiff, diff_routings
 from generator.core.lint import Finding, lint
+from generator.core.route import RouteKey
 from generator.core.routing import Cells, DeviceId, Routing, effective_routing, first_match
 
 if TYPE_CHECKING:
@@ -156,16 +157,20 @@ def _unknown(routing: Routing) -> Iterator[Unknown]:
 
 def _refused(diff: RoutingDiff, unknown: Sequence[Unknown]) -> Iterator[Refused]:
     """Yield one reason a device, key and rule, in the order of the rules."""
-    lost = [change for change in diff.changes if change.coverage_lost and change.kind is not Kind.DEVICE_DROPPED]
+    lost: dict[tuple[DeviceId, str], list[Change]] = {}
+    for change in diff.changes:
+        if change.coverage_lost and change.kind is not Kind.DEVICE_DROPPED:
+            lost.setdefault((change.device, change.key), []).append(change)
+    ignored: dict[tuple[DeviceId, str, str], list[tuple[int, int]]] = {}
+    for item in unknown:
+        ignored.setdefault((item.device, item.key, item.schedule), []).append((item.first, item.last))
     for device in diff.devices_dropped:
         yield Refused(Refusal.DEVICE_DROPPED, device, "", (), "no entry is left")
-    for device, key in dict.fromkeys((change.device, change.key) for change in lost):
-        here = [change for change in lost if (change.device, change.key) == (device, key)]
-        names = ", ".join(dict.fromkeys(repr(change.old.acts) for change in here))
+    for (device, key), changes in lost.items():
+        names = ", ".join(dict.fromkeys(repr(change.old.acts) for change in changes))
         text = f"{names} ran here, now no layer answers"
-        yield Refused(Refusal.COVERAGE_LOST, device, key, _joined((item.first, item.last) for item in here), text)
-    for device, key, schedule in dict.fromkeys(item[:3] for item in unknown):
-        ranges = [(item.first, item.last) for item in unknown if item[:3] == (device, key, schedule)]
+        yield Refused(Refusal.COVERAGE_LOST, device, key, _joined((c.first, c.last) for c in changes), text)
+    for (device, key, schedule), ranges in ignored.items():
         text = f"{schedule!r} is not in the catalog, so the engine ignores it"
         yield Refused(Refusal.UNKNOWN_SCHEDULE, device, key, _joined(ranges), text)
 
@@ -184,7 +189,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 def _strips(diff: RoutingDiff, before: Routing, after: Routing, catalog: Catalog) -> Iterator[Strip]:
     for device, key in dict.fromkeys((change.device, change.key) for change in diff.changes):
         old, new = before.devices.get(device), after.devices.get(device)
-        route = next((item for name, item in catalog.routes.items() if name == key), None)
+        route = catalog.routes.get(RouteKey(key))
         yield Strip(
             device,
             key,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ninfer_device_profiles.document import Document, Profile
 
     from generator.core.catalog import Catalog
+    from generator.core.route import Route
 
 
 class DeviceId(NamedTuple):
@@ -131,11 +132,12 @@ def effective_routing(
     notes: list[str] = []
     named = [DeviceId(p.hardware_class, p.multiprocessors) for d in (table, file) if d is not None for p in d.devices]
     found: dict[DeviceId, DeviceRouting] = {}
+    reader = _Reader(catalog)
     for device in dict.fromkeys((*named, *devices)):
         lower = first_match(table, device)
         upper = None if file is None else _measured(file, device, catalog, notes)
         if upper is not None or lower is not None:
-            found[device] = _resolve(device, upper, lower, catalog)
+            found[device] = _resolve(device, upper, lower, reader)
     return Routing(devices=found, notes=tuple(notes))
 
 
@@ -168,14 +170,14 @@ def _measured(file: Document, device: DeviceId, catalog: Catalog, notes: list[st
     return entry
 
 
-def _resolve(device: DeviceId, upper: Profile | None, lower: Profile | None, catalog: Catalog) -> DeviceRouting:
+def _resolve(device: DeviceId, upper: Profile | None, lower: Profile | None, reader: _Reader) -> DeviceRouting:
     layers = [_tagged(p, tag) for p, tag in ((upper, _FILE_TAG), (lower, _TABLE_TAG)) if p is not None]
     merged = layer(*layers) if len(layers) == 2 else layers[0]
     keys = sorted(merged.routes, key=lambda key: key.encode("utf-8", "surrogatepass"))
     return DeviceRouting(
         device=device,
         origin=merged.origin,
-        keys={key: _cells(key, merged.routes[key], catalog) for key in keys},
+        keys={key: reader.cells(key, merged.routes[key]) for key in keys},
     )
 
 
@@ -184,24 +186,42 @@ def _tagged(profile: Profile, tag: str) -> Profile:
     return replace(profile, routes=routes)
 
 
-def _cells(key: str, bands: Bands, catalog: Catalog) -> Cells:
-    """Return the answers of tagged ``bands``, equal neighbours joined, from width 1 to `MAX_LAST`."""
-    cells: list[Cell] = []
-    first = 1
-    for last in _cuts(key, bands, catalog):
-        answer = _answer(key, schedule_at(bands, last), last, catalog)
-        if cells and cells[-1].answer == answer:
-            cells[-1] = Cell(cells[-1].first, last, answer)
-        else:
-            cells.append(Cell(first, last, answer))
-        first = last + 1
-    return tuple(cells)
+class _Reader:
+    """Reads tagged bands against one catalog; equal bands and equal answers are worked out once and shared."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._cells: dict[tuple[str, Bands], Cells] = {}
+        self._answers: dict[tuple[str, str, bool], Answer] = {}
+
+    def cells(self, key: str, bands: Bands) -> Cells:
+        """Return the answers of ``bands``, equal neighbours joined, from width 1 to `MAX_LAST`."""
+        known = self._cells.get((key, bands))
+        if known is not None:
+            return known
+        route = self._catalog.routes.get(RouteKey(key))
+        cells: list[Cell] = []
+        first = 1
+        for last in _cuts(route, bands):
+            answer = self._answer(route, key, schedule_at(bands, last), last)
+            if cells and cells[-1].answer == answer:
+                cells[-1] = Cell(cells[-1].first, last, answer)
+            else:
+                cells.append(Cell(first, last, answer))
+            first = last + 1
+        return self._cells.setdefault((key, bands), tuple(cells))
+
+    def _answer(self, route: Route | None, key: str, tagged: str, width: int) -> Answer:
+        if not tagged:
+            return UNCOVERED
+        acts = "" if route is None else route.effective(tagged[1:], width)
+        place = (key, tagged, bool(acts))
+        return self._answers.setdefault(place, _answer(route, tagged, acts))
 
 
-def _cuts(key: str, bands: Bands, catalog: Catalog) -> list[int]:
+def _cuts(route: Route | None, bands: Bands) -> list[int]:
     """Return the last width of every range in which the answer cannot change, ascending, ending at `MAX_LAST`."""
     cuts = {MAX_LAST, *(band.last for band in bands)}
-    route = catalog.routes.get(RouteKey(key))
     for schedule in {band.schedule[1:] for band in bands} if route is not None else ():
         candidate = route.candidate(schedule) if route is not None else None
         if candidate is not None:
@@ -210,16 +230,12 @@ def _cuts(key: str, bands: Bands, catalog: Catalog) -> list[int]:
     return sorted(cut for cut in cuts if 0 < cut <= MAX_LAST)
 
 
-def _answer(key: str, tagged: str, width: int, catalog: Catalog) -> Answer:
-    if not tagged:
-        return UNCOVERED
+def _answer(route: Route | None, tagged: str, acts: str) -> Answer:
     source, written = _LAYERS[tagged[0]], tagged[1:]
-    route = catalog.routes.get(RouteKey(key))
+    candidate = None if route is None else route.candidate(written)
     if route is None:
-        return Answer(layer=source, state=State.UNKNOWN_KEY, written=written, acts="")
-    acts = route.effective(written, width)
-    candidate = route.candidate(written)
-    if not written:
+        state = State.UNKNOWN_KEY
+    elif not written:
         state = State.KEPT
     elif candidate is None:
         state = State.UNKNOWN_SCHEDULE
