@@ -17,6 +17,7 @@ from generator.core.derive import Derivation, derive
 from generator.core.report import Format, render
 from generator.core.review import Review, Side, review
 from generator.core.sources import Sources
+from generator.core.support import derived_supports
 from generator.emitted import emitted_files
 from generator.errors import GateError
 from generator.repository import check_files, load_sources, write_files
@@ -89,7 +90,11 @@ def review_change(release: Release) -> None:
     label, old = _last_release(release)
     reference = tuple(card for card in release.sources.reference if not card.extra)
     release.review = review(
-        Side(label, old), Side("this release", release.derivation.document), release.catalog, reference=reference
+        Side(label, old),
+        Side("this release", release.derivation.document),
+        release.catalog,
+        reference=reference,
+        supports=derived_supports(release.derivation, release.sources),
     )
     names = {"review.md": Format.MARKDOWN, "review.html": Format.HTML, "review.json": Format.JSON}
     write_files({release.output / name: render(release.review, form).encode() for name, form in names.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from generator.core.evidence import BenchKind, incomplete_keys
 from generator.core.limits import LIMITS
 from generator.core.sources import Device, Kind, Measured
-from generator.core.verdict import Rule, evidence_bands
+from generator.core.verdict import Rule, decide_points, evidence_bands
 
 if TYPE_CHECKING:
     from generator.core.catalog import Catalog
@@ -31,6 +31,7 @@ def measured_source(
     A key of another digest is stale and counts no more than one with a missing width.
     """
     gaps = incomplete_keys(evidence, catalog)
+    decisions = decide_points(evidence, catalog, limits, rule)
     return Measured(
         device=Device(evidence.device.hardware_class, evidence.device.multiprocessors),
         file=file,
@@ -40,4 +41,9 @@ def measured_source(
         power_limit_w=evidence.device.power_limit_w,
         routes=evidence_bands(evidence, catalog, limits, rule),
         incomplete=gaps,
+        gains={
+            point: decision.gain
+            for point, decision in decisions.items()
+            if decision.schedule and decision.gain is not None
+        },
     )

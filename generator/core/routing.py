@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ninfer_device_profiles.bands import MAX_LAST, Band, Bands, schedule_at
+from ninfer_device_profiles.finding import note_of
 from ninfer_device_profiles.layering import layer
+from ninfer_device_profiles.matching import find_entry
 
 from generator.core.route import RouteKey
 
@@ -129,7 +131,7 @@ def effective_routing(
     Returns:
         The devices that some layer has an entry for.
     """
-    notes: list[str] = []
+    notes: dict[str, None] = {}
     named = [DeviceId(p.hardware_class, p.multiprocessors) for d in (table, file) if d is not None for p in d.devices]
     found: dict[DeviceId, DeviceRouting] = {}
     reader = _Reader(catalog)
@@ -142,32 +144,17 @@ def effective_routing(
 
 
 def first_match(document: Document, device: DeviceId) -> Profile | None:
-    """Return the first entry of the same class whose SM count is equal or 0 (engine-profiles 1.6), or None."""
-    return next(
-        (
-            item
-            for item in document.devices
-            if item.hardware_class == device.hardware_class and item.multiprocessors in {0, device.multiprocessors}
-        ),
-        None,
-    )
+    """Return the entry that answers for ``device``: the first of its class whose SM count is equal or 0, or None."""
+    return find_entry(document.devices, *device)
 
 
-def _measured(file: Document, device: DeviceId, catalog: Catalog, notes: list[str]) -> Profile | None:
+def _measured(file: Document, device: DeviceId, catalog: Catalog, notes: dict[str, None]) -> Profile | None:
     entry = first_match(file, device)
-    if entry is None:
-        return None
-    name = f"{device.hardware_class}, {device.multiprocessors} SMs"
-    if entry.calibration is None:
-        notes.append(f"{name}: the profile file's entry records no route catalog, so the engine ignores it")
-        return None
-    if entry.calibration.route_catalog != catalog.digest():
-        notes.append(
-            f"{name}: the profile file's entry was measured against route catalog {entry.calibration.route_catalog}, "
-            f"this one is {catalog.digest()}, so the engine ignores it"
-        )
-        return None
-    return entry
+    ignored = None if entry is None else note_of(entry, "profile file", catalog.digest())
+    if ignored is None:
+        return entry
+    notes[ignored.text] = None
+    return None
 
 
 def _resolve(device: DeviceId, upper: Profile | None, lower: Profile | None, reader: _Reader) -> DeviceRouting:

@@ -14,11 +14,10 @@ from ninfer_device_profiles.document import Document, parse_document
 
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
-from generator.core.diff import Support
 from generator.core.report import Format, render
 from generator.core.review import Side, review
-from generator.core.routing import DeviceId
 from generator.core.strips import widths
+from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
 from generator.repository import current_day, find_repository, load_sources, write_files
 from generator.revisions import read_table
@@ -100,15 +99,7 @@ def _sources(
         return reference, {}
     if derivation.document.devices != new.devices:
         return reference, {}
-    supports: Supports = {}
-    for device, answers in derivation.answers.items():
-        for key, answer in answers.items():
-            first, spans = 1, []
-            for band in answer.bands:
-                spans.append(Support(first, band.last, band.schedule, answer.kind.label, answer.file))
-                first = band.last + 1
-            supports[DeviceId(*device), str(key)] = tuple(spans)
-    return reference, supports
+    return reference, derived_supports(derivation, sources)
 
 
 def _refusal(found: Review) -> str:

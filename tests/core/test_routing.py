@@ -84,13 +84,14 @@ def test_a_file_entry_of_another_catalog_or_of_none_is_ignored_with_a_note(catal
     stale = effective_routing(base, catalog, file=table(entry({HEAD: bands((20, "gemv"))}, digest="33f546be871d5bec")))
     assert stale.devices == effective_routing(base, catalog).devices
     assert stale.notes[0] == (
-        "nvidia-geforce-rtx-3090-sm86, 82 SMs: the profile file's entry was measured against route catalog "
-        "33f546be871d5bec, this one is ac2d7b3e311831b0, so the engine ignores it"
+        "profile file: the entry of nvidia-geforce-rtx-3090-sm86 was measured against route catalog "
+        "33f546be871d5bec by build unknown; this build has route catalog ac2d7b3e311831b0, the entry is ignored. "
+        "Recalibrate with ninfer-calibrate or --device-profile calibrate."
     )
     bare = effective_routing(base, catalog, file=table(entry({HEAD: bands((20, "gemv"))})))
     assert bare.notes[0] == (
-        "nvidia-geforce-rtx-3090-sm86, 82 SMs: the profile file's entry records no route catalog, "
-        "so the engine ignores it"
+        "profile file: the entry of nvidia-geforce-rtx-3090-sm86 records no route catalog and is ignored. "
+        "Recalibrate with ninfer-calibrate or --device-profile calibrate."
     )
 
 

@@ -1,0 +1,39 @@
+"""Which source stands behind each band of a derived table, for a review to show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from generator.core.diff import Support
+from generator.core.routing import DeviceId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from generator.core.derive import Answer, Derivation
+    from generator.core.diff import Supports
+    from generator.core.route import RouteKey
+    from generator.core.sources import Sources
+
+
+def derived_supports(derivation: Derivation, sources: Sources) -> Supports:
+    """Return one support a band, also of keys that are left out since every band is the compiled route.
+
+    A key that evidence measured and found best compiled so counts as decided, not as lost. A band's gain is the
+    weakest of its measured widths.
+    """
+    gains = {item.file: item.gains for item in sources.measured}
+    return {
+        (DeviceId(*device), str(key)): tuple(_spans(key, answer, gains.get(answer.file, {})))
+        for device, answers in derivation.answers.items()
+        for key, answer in answers.items()
+    }
+
+
+def _spans(key: RouteKey, answer: Answer, gains: Mapping[tuple[RouteKey, int], float]) -> Iterator[Support]:
+    first = 1
+    for band in answer.bands:
+        inside = [gain for (name, width), gain in gains.items() if name == key and first <= width <= band.last]
+        weakest = min(inside) if inside and band.schedule else None
+        yield Support(first, band.last, band.schedule, answer.kind.label, answer.file, weakest)
+        first = band.last + 1
