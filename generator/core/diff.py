@@ -45,7 +45,7 @@ class Support(NamedTuple):
     """What stands behind the new table's choice at widths ``first`` to ``last`` of one device and key.
 
     ``rule`` names what admitted the band (for example ``engine``, ``two rounds``, ``override``, ``imported``),
-    ``reference`` the file it comes from, ``gain`` the time saved as a ratio of the compiled route's, where it was measured.
+    ``reference`` the file it comes from, ``gain`` the time saved as a ratio of the compiled route's, where measured.
     """
 
     first: int

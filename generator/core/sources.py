@@ -59,6 +59,7 @@ class Measured:
         power_limit_w: power limit in force, in watts.
         routes: bands of every key whose measured widths are all there.
         incomplete: keys that do not count, each with the reason: a width is missing, or the key digest is another.
+        gains: of the choice at each measured width where another schedule than the compiled route won, as a ratio.
     """
 
     device: Device
@@ -69,6 +70,7 @@ class Measured:
     power_limit_w: int
     routes: Mapping[RouteKey, Bands]
     incomplete: Mapping[RouteKey, str] = field(default_factory=dict)
+    gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
