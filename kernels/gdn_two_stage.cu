@@ -1,0 +1,310 @@
+// Gated delta net prefill in two stages over chunks of 16 tokens.
+//
+// Per value head, token after token: a = exp(g); d = beta * (v - a S k); S <- a S + d k^T; out = scale * S q, with
+// S[value dim][key dim] and q, k replaced by x * rsqrt(sum x^2 + 1e-6). Over a chunk, G = inclusive sum of g:
+//   D = solve (V - diag(e^G) K S^T)          solve = (I + L)^-1 diag(beta), L_ij = beta_i e^(G_i - G_j) k_i.k_j, j < i
+//   out = scale * (diag(e^G) Q S^T + mqk D)  mqk_ij = e^(G_i - G_j) q_i.k_j, j <= i
+//   S <- e^G_last S + (diag(e^(G_last - G)) D)^T K
+// Tokens past `tokens` in the last chunk count as q = k = v = 0, g = 0, beta = 0.
+//
+// Pointers: q, k BF16 (tokens, 16, 128); v, out BF16 (tokens, Heads, 128); g, beta FP32 (tokens, Heads); state FP32
+// (Heads, 128 value dims, 128 key dims); qk BF16 (16, chunks, 2, 16, 128), first k, then q, normalised; packets FP32
+// (Heads, chunks, 576): solve 256 and mqk 256 in B operand order, prefix e^G 16, suffix e^(G_last - G) 16, 32 unused.
+//
+// gdn_two_stage_prepare<Heads, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
+// gdn_two_stage_recurrence<Heads, Dv, Parts, Stages, Volta>: grid (128 / Dv, Heads), block 32 * max(Dv / 16, 1) * Parts,
+// dynamic shared memory gdn_recurrence_bytes. A warp holds 16 value dims by 128 / Parts key dims of S in registers.
+//   Heads 48 or 32; Dv 8, 16, 32, 64 value dims of a CTA; Parts 1, 2, 4 warps that share one strip's keys; Stages >= 3
+//   chunks in shared memory; Volta: see include/gdn.cuh.
+#include "gdn.cuh"
+#include "reduce.cuh"
+
+using namespace gdn;
+
+constexpr int kChunk = 16;
+constexpr int kPacket = 576;
+constexpr int kMqk = 256, kPrefix = 512, kSuffix = 528;
+
+// Place of element (t, s) of a 16x16 matrix whose transpose is a B operand: lane 4 * (t % 8) + s % 8 / 2 finds its four
+// values of column tile t / 8 together.
+__device__ __forceinline__ int operand_index(int t, int s) {
+  return ((t >> 3) * 32 + (t & 7) * 4 + (s & 7) / 2) * 4 + (s >> 3) * 2 + (s & 1);
+}
+
+template <int Heads, bool Volta>
+__global__ void __launch_bounds__(256, 2)
+    gdn_two_stage_prepare(const __nv_bfloat16* q, const __nv_bfloat16* k, const float* g, const float* beta, int tokens,
+                          __nv_bfloat16* qk, float* packets) {
+  static_assert(Heads % kQkHeads == 0, "value heads are a multiple of the query/key heads");
+  require_arch<Volta>();
+  __shared__ __align__(128) __nv_bfloat16 rows[2][kChunk * kDim];  // k, q
+  __shared__ __align__(16) float lower[kChunk * kChunk];
+  __shared__ float gate[kChunk], weight[kChunk];
+  const int head = blockIdx.x, chunk = blockIdx.y, chunks = gridDim.y, first = chunk * kChunk;
+  const int lane = lane_id(), warp = threadIdx.x / 32, qk_head = head / (Heads / kQkHeads);
+  __nv_bfloat16* stored = qk + (static_cast<long long>(qk_head) * chunks + chunk) * (2 * kChunk * kDim);
+
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int row = warp * 2 + (j & 1), token = first + row;
+    const __nv_bfloat16* source = j >> 1 ? q : k;
+    uint2 raw = make_uint2(0, 0);
+    if (token < tokens)
+      raw = *reinterpret_cast<const uint2*>(source + (static_cast<long long>(token) * kQkHeads + qk_head) * kDim + lane * 4);
+    const float x0 = low_half(raw.x), x1 = high_half(raw.x), x2 = low_half(raw.y), x3 = high_half(raw.y);
+    const float norm = rsqrtf(warp_sum(x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3) + kNormEps);
+    const uint2 unit = make_uint2(pack(x0 * norm, x1 * norm), pack(x2 * norm, x3 * norm));
+    *reinterpret_cast<uint2*>(Tile<kDim>{rows[j >> 1]}.at(row, lane * 4)) = unit;
+    if (head % (Heads / kQkHeads) == 0)
+      *reinterpret_cast<uint2*>(stored + (j >> 1) * kChunk * kDim + row * kDim + lane * 4) = unit;
+  }
+  if (warp == 7) {
+    const int token = first + lane;
+    const bool live = lane < kChunk && token < tokens;
+    const float sum = prefix_sum(live ? g[static_cast<long long>(token) * Heads + head] : 0.0f);
+    if (lane < kChunk) {
+      gate[lane] = sum;
+      weight[lane] = live ? beta[static_cast<long long>(token) * Heads + head] : 0.0f;
+    }
+  }
+  __syncthreads();
+
+  float* packet = packets + (static_cast<long long>(head) * chunks + chunk) * kPacket;
+  if (warp < 4) {
+    // Warps 0 and 1: k.k, 2 and 3: q.k; of each pair one takes columns 0 to 7, the other 8 to 15.
+    const int source = warp >> 1, tile = warp & 1;
+    float dot[2][4] = {};
+#pragma unroll
+    for (int col = 0; col < kDim; col += 32) {
+      unsigned b[4];
+      load_b_long<Volta>(b, Tile<kDim>{rows[0]}, tile * 8, col);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        unsigned a[4];
+        load_a<Volta>(a, Tile<kDim>{rows[source]}, 0, col + half * 16);
+        mma_bf16<Volta>(dot[half], a, b[2 * half], b[2 * half + 1]);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int t = lane / 4 + (j >> 1) * 8, s = tile * 8 + lane % 4 * 2 + (j & 1);
+      const float value = dot[0][j] + dot[1][j];
+      if (source == 0)
+        lower[t * kChunk + s] = s < t ? weight[t] * __expf(gate[t] - gate[s]) * value : 0.0f;
+      else
+        packet[kMqk + operand_index(t, s)] = s <= t ? __expf(gate[t] - gate[s]) * value : 0.0f;
+    }
+  } else if (warp == 4 && lane < kChunk) {
+    packet[kPrefix + lane] = __expf(gate[lane]);
+    packet[kSuffix + lane] = __expf(gate[kChunk - 1] - gate[lane]);
+  }
+  __syncthreads();
+  if (warp == 0 && lane < kChunk) {
+    float x[16];
+    invert_column<kChunk>(x, lower, 1.0f, lane);
+#pragma unroll
+    for (int t = 0; t < kChunk; ++t) packet[operand_index(t, lane)] = x[t] * weight[lane];
+  }
+}
+
+// Shared memory of one chunk: k and q rows, the CTA's columns of v, the packet.
+template <int Dv>
+struct Stage {
+  static constexpr int kRows = kChunk * kDim * 2, kValues = kChunk * Dv * 2;
+  static constexpr int kBytes = 2 * kRows + kValues + kPacket * 4;
+};
+
+template <int Heads, int Dv, int Parts, int Stages, bool Volta>
+__global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
+    gdn_two_stage_recurrence(const __nv_bfloat16* qk, const float* packets, const __nv_bfloat16* v, const float* state_in,
+                             int tokens, float scale, __nv_bfloat16* out, float* state_out) {
+  static_assert(Dv == 8 || Dv == 16 || Dv == 32 || Dv == 64, "a CTA has 8, 16, 32 or 64 value dims");
+  static_assert(Parts == 1 || Parts == 2 || Parts == 4, "one, two or four warps share the keys of a strip");
+  static_assert(Stages >= 3, "one chunk in use, one that late warps may still read, one on its way");
+  require_arch<Volta>();
+  constexpr int kStrips = Dv < 16 ? 1 : Dv / 16, kThreads = 32 * kStrips * Parts, kKeys = kDim / Parts, kTiles = kKeys / 8;
+  extern __shared__ __align__(128) unsigned char memory[];
+  float4* exchange = reinterpret_cast<float4*>(memory + Stages * Stage<Dv>::kBytes);  // [2][strip][part][4][lane]
+
+  const int lane = lane_id(), warp = threadIdx.x / 32, strip = warp / Parts, part = warp % Parts;
+  const int row = lane / 4, col = lane % 4 * 2;
+  const int head = blockIdx.y, qk_head = head / (Heads / kQkHeads), value0 = blockIdx.x * Dv;
+  const int chunks = (tokens + kChunk - 1) / kChunk;
+  const __nv_bfloat16* rows = qk + static_cast<long long>(qk_head) * chunks * (2 * kChunk * kDim);
+  const float* packet_rows = packets + static_cast<long long>(head) * chunks * kPacket;
+
+  const auto fetch = [&](int chunk) {
+    if (chunk < chunks) {
+      unsigned char* stage = memory + chunk % Stages * Stage<Dv>::kBytes;
+#pragma unroll
+      for (int i = threadIdx.x; i < 2 * kChunk * kDim / 8; i += kThreads) {
+        const Tile<kDim> tile{reinterpret_cast<__nv_bfloat16*>(stage)};
+        copy16<Volta>(tile.piece(i / 16, i % 16), rows + static_cast<long long>(chunk) * (2 * kChunk * kDim) + i * 8, true);
+      }
+#pragma unroll
+      for (int i = threadIdx.x; i < kChunk * Dv / 8; i += kThreads) {
+        const Tile<Dv> tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
+        const int token = chunk * kChunk + i / (Dv / 8);
+        const bool live = token < tokens;
+        const long long offset = (static_cast<long long>(live ? token : 0) * Heads + head) * kDim + value0 + i % (Dv / 8) * 8;
+        copy16<Volta>(tile.piece(i / (Dv / 8), i % (Dv / 8)), v + offset, live);
+      }
+#pragma unroll
+      for (int i = threadIdx.x; i < kPacket / 4 - 8; i += kThreads)
+        copy16<Volta>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues + i * 16,
+                      packet_rows + static_cast<long long>(chunk) * kPacket + i * 4, true);
+    }
+    copy_commit<Volta>();
+  };
+
+  for (int chunk = 0; chunk < Stages - 1; ++chunk) fetch(chunk);
+
+  float s[kTiles][4];
+  const int value = value0 + strip * 16 + row;
+  const long long state_row = (static_cast<long long>(head) * kDim + value) * kDim + part * kKeys + col;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    const float2 upper = *reinterpret_cast<const float2*>(state_in + state_row + n * 8);
+    float2 bottom = make_float2(0.0f, 0.0f);
+    if (Dv >= 16) bottom = *reinterpret_cast<const float2*>(state_in + state_row + 8 * kDim + n * 8);
+    s[n][0] = upper.x, s[n][1] = upper.y, s[n][2] = bottom.x, s[n][3] = bottom.y;
+  }
+  copy_wait<Volta, Stages - 2>();
+  __syncthreads();
+
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    unsigned char* stage = memory + chunk % Stages * Stage<Dv>::kBytes;
+    const Tile<kDim> k_tile{reinterpret_cast<__nv_bfloat16*>(stage)};
+    const Tile<kDim> q_tile{reinterpret_cast<__nv_bfloat16*>(stage + Stage<Dv>::kRows)};
+    const Tile<Dv> v_tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
+    const float* packet = reinterpret_cast<const float*>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues);
+
+    // S K^T (TF32) and S Q^T (BF16) over this warp's keys, [value dim][token]; two sums each shorten the chains.
+    float sk[2][2][4] = {}, sq[2][4] = {};
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      unsigned b[4];
+      load_b<Volta>(b, k_tile, 0, part * kKeys + n * 8);
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        mma_tile<Volta>(sk[tile][0], s[n], low_half(b[2 * tile]), high_half(b[2 * tile]));
+        mma_tile<Volta>(sk[tile][1], s[n + 1], low_half(b[2 * tile + 1]), high_half(b[2 * tile + 1]));
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      unsigned b[4];
+      load_b<Volta>(b, q_tile, 0, part * kKeys + n * 8);
+      const unsigned a[4] = {pack(s[n][0], s[n][1]), pack(s[n][2], s[n][3]), pack(s[n + 1][0], s[n + 1][1]),
+                             pack(s[n + 1][2], s[n + 1][3])};
+      mma_bf16<Volta>(sq[0], a, b[0], b[1]);
+      mma_bf16<Volta>(sq[1], a, b[2], b[3]);
+    }
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sk[tile][0][j] += sk[tile][1][j];
+
+    float4* mine = exchange + ((chunk & 1) * kStrips + strip) * Parts * 128;
+    if constexpr (Parts > 1) {
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        mine[part * 128 + tile * 32 + lane] = make_float4(sk[tile][0][0], sk[tile][0][1], sk[tile][0][2], sk[tile][0][3]);
+        mine[part * 128 + 64 + tile * 32 + lane] = make_float4(sq[tile][0], sq[tile][1], sq[tile][2], sq[tile][3]);
+      }
+    }
+    unsigned values[2][2] = {};
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      if constexpr (Dv >= 16) {
+        load_transposed<Volta>(values[tile], v_tile, tile * 8, strip * 16);
+      } else {
+        values[tile][0] = two(v_tile.at(tile * 8 + col, row), v_tile.at(tile * 8 + col + 1, row));
+      }
+    }
+    float2 prefix[2], suffix[2];
+    float4 solve[2];
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      prefix[tile] = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
+      suffix[tile] = *reinterpret_cast<const float2*>(packet + kSuffix + tile * 8 + col);
+      solve[tile] = *reinterpret_cast<const float4*>(packet + (tile * 32 + lane) * 4);
+    }
+    const float decay = packet[kPrefix + kChunk - 1];
+
+    copy_wait<Volta, Stages - 3>();
+    __syncthreads();
+    fetch(chunk + Stages - 1);
+
+    if constexpr (Parts > 1) {
+#pragma unroll
+      for (int other = 1; other < Parts; ++other) {
+        const float4* theirs = mine + (part ^ other) * 128 + lane;
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile) {
+          const float4 x = theirs[tile * 32];
+          sk[tile][0][0] += x.x, sk[tile][0][1] += x.y, sk[tile][0][2] += x.z, sk[tile][0][3] += x.w;
+        }
+      }
+    }
+    float r[2][4], d[2][4] = {};
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      r[tile][0] = low_half(values[tile][0]) - prefix[tile].x * sk[tile][0][0];
+      r[tile][1] = high_half(values[tile][0]) - prefix[tile].y * sk[tile][0][1];
+      r[tile][2] = low_half(values[tile][1]) - prefix[tile].x * sk[tile][0][2];
+      r[tile][3] = high_half(values[tile][1]) - prefix[tile].y * sk[tile][0][3];
+    }
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      mma_tile<Volta>(d[tile], r[0], solve[tile].x, solve[tile].y);
+      mma_tile<Volta>(d[tile], r[1], solve[tile].z, solve[tile].w);
+    }
+
+    // S <- e^G_last S + (diag(suffix) D)^T K.
+    const unsigned a[4] = {pack(d[0][0] * suffix[0].x, d[0][1] * suffix[0].y), pack(d[0][2] * suffix[0].x, d[0][3] * suffix[0].y),
+                           pack(d[1][0] * suffix[1].x, d[1][1] * suffix[1].y), pack(d[1][2] * suffix[1].x, d[1][3] * suffix[1].y)};
+#pragma unroll
+    for (int n = 0; n < kTiles; n += 2) {
+      unsigned b[4];
+      load_b_trans<Volta>(b, k_tile, 0, part * kKeys + n * 8);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s[n][j] *= decay, s[n + 1][j] *= decay;
+      mma_bf16<Volta>(s[n], a, b[0], b[1]);
+      mma_bf16<Volta>(s[n + 1], a, b[2], b[3]);
+    }
+
+    // Output: a warp stores one half of the tokens, or all where it is alone.
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      if (Parts == 1 || part == tile) {
+        if constexpr (Parts > 1) {
+#pragma unroll
+          for (int other = 1; other < Parts; ++other) {
+            const float4 x = mine[(part ^ other) * 128 + 64 + tile * 32 + lane];
+            sq[tile][0] += x.x, sq[tile][1] += x.y, sq[tile][2] += x.z, sq[tile][3] += x.w;
+          }
+        }
+        const float4 mqk = *reinterpret_cast<const float4*>(packet + kMqk + (tile * 32 + lane) * 4);
+        float o[4] = {sq[tile][0] * prefix[tile].x, sq[tile][1] * prefix[tile].y, sq[tile][2] * prefix[tile].x,
+                      sq[tile][3] * prefix[tile].y};
+        mma_tile<Volta>(o, d[0], mqk.x, mqk.y);
+        mma_tile<Volta>(o, d[1], mqk.z, mqk.w);
+        const unsigned upper = transpose8<Volta>(pack(o[0] * scale, o[1] * scale));
+        const unsigned bottom = transpose8<Volta>(pack(o[2] * scale, o[3] * scale));
+        const int token = chunk * kChunk + tile * 8 + row;
+        if (token < tokens) {
+          __nv_bfloat16* target = out + (static_cast<long long>(token) * Heads + head) * kDim + value0 + strip * 16 + col;
+          *reinterpret_cast<unsigned*>(target) = upper;
+          if (Dv >= 16) *reinterpret_cast<unsigned*>(target + 8) = bottom;
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    *reinterpret_cast<float2*>(state_out + state_row + n * 8) = make_float2(s[n][0], s[n][1]);
+    if (Dv >= 16) *reinterpret_cast<float2*>(state_out + state_row + 8 * kDim + n * 8) = make_float2(s[n][2], s[n][3]);
+  }
+}
