@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
+from cupy_backends.cuda.api import driver
 
 from generator.core.fill import DTYPES, host_values, operand_bytes, operand_elements
 from generator.core.route import F32, I32, Buf, Given, Launch, Operand, Plane, Poison, Uniform, Words
@@ -36,6 +37,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self._functions: dict[tuple[str, str], Any] = {}
+        self._shared: dict[tuple[str, str], int] = {}
 
     def load(self, source: str, compiled: Compiled) -> None:
         """Load every kernel of ``compiled`` onto the current device."""
@@ -51,8 +53,11 @@ class Kernels:
     def function(self, launch: Launch) -> Any:
         """Return the kernel of ``launch``, its shared memory limit raised where needed."""
         function = self._functions[launch.source, launch.kernel]
-        if launch.shared_bytes > _DEFAULT_SHARED and function.max_dynamic_shared_size_bytes < launch.shared_bytes:
-            function.max_dynamic_shared_size_bytes = launch.shared_bytes
+        if launch.shared_bytes > self._shared.get((launch.source, launch.kernel), _DEFAULT_SHARED):
+            driver.funcSetAttribute(
+                function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes
+            )
+            self._shared[launch.source, launch.kernel] = launch.shared_bytes
         return function
 
 
