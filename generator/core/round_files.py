@@ -12,7 +12,6 @@ from generator.core.rounds import (
     SCHEMA_VERSION,
     Case,
     Conditions,
-    Device,
     Round,
     Source,
     Table,
@@ -26,32 +25,17 @@ from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from generator.core.sources import Device
 
 EXECUTIONS = ("eager", "graph")
 CACHES = ("cold", "warm")
 _TABLES = {table.value: table for table in Table}
 
 
-def round_path(folder: Path, device: Device, number: int) -> Path:
-    """Return the round file of ``device`` below ``folder``, the folder that holds one folder a hardware class."""
-    return folder / device.hardware_class / "rounds" / f"{device.multiprocessors}sm-round-{number}.json"
-
-
-def load_rounds(folder: Path) -> tuple[Round, ...]:
-    """Return every round below ``folder`` (``<class>/rounds/*.json``), by device and number.
-
-    Raises:
-        EvidenceError: a file is no round file, stands under another name than its content asks for, or is unreadable.
-    """
-    rounds: list[Round] = []
-    for path in sorted(folder.glob("*/rounds/*.json")):
-        item = parse_round(path.read_bytes(), str(path))
-        expected = round_path(folder, item.device, item.number)
-        if path != expected:
-            raise EvidenceError(f"{path}: holds {item.where()}; its place is {expected}. Move the file there")
-        rounds.append(item)
-    return tuple(sorted(rounds, key=lambda item: (item.device, item.number)))
+def round_name(device: Device, number: int) -> str:
+    """Return where a round file stands below the folder that holds one folder a hardware class, with slashes."""
+    return f"{device.hardware_class}/rounds/{device.multiprocessors}sm-round-{number}.json"
 
 
 def parse_round(text: str | bytes, source: str) -> Round:

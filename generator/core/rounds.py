@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from generator.core.route import HardwareClass, RouteKey
+from generator.core.sources import Device
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -34,22 +35,6 @@ class Table(StrEnum):
 
     LEGACY = "legacy"
     UNIFIED = "unified"
-
-
-class Device(NamedTuple):
-    """The device of a round; ``capability`` is major * 10 + minor, as in the class's name."""
-
-    hardware_class: HardwareClass
-    multiprocessors: int
-
-    @property
-    def capability(self) -> int:
-        """Return the compute capability that the class's name ends in."""
-        return int(self.hardware_class.rpartition("-sm")[2])
-
-    def __str__(self) -> str:
-        """Return the text that `parse_device` reads."""
-        return f"{self.hardware_class}/{self.multiprocessors}"
 
 
 class Case(NamedTuple):

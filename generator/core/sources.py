@@ -23,6 +23,15 @@ class Device(NamedTuple):
     hardware_class: HardwareClass
     multiprocessors: int
 
+    @property
+    def capability(self) -> int:
+        """Return the compute capability, major * 10 + minor, that the class's name ends in."""
+        return int(self.hardware_class.rpartition("-sm")[2])
+
+    def __str__(self) -> str:
+        """Return the class, a slash and the SM count."""
+        return f"{self.hardware_class}/{self.multiprocessors}"
+
 
 class Kind(IntEnum):
     """Kinds of source; a higher one answers first."""

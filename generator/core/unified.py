@@ -15,27 +15,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import COMPILED, Band, Bands, schedule_at
 
 from generator.core.cases import EVERY_WIDTH, Expected, Grid
+from generator.core.compared import Compared, gain_holds
 from generator.core.conditions import Remarks, compare_conditions
 from generator.core.limits import UNIFIED_LIMITS, UnifiedLimits
-from generator.core.rounds import PROGRAM_DEFAULT, Case, Device, Round, Table
+from generator.core.rounds import PROGRAM_DEFAULT, Case, Round, Table
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from generator.core.route import RouteKey
+    from generator.core.sources import Device
 
 SCHEDULE = "unified"
 """The only schedule that a ``unified/*`` key names."""
-
-_NEAR = 1e-9
-"""Relative distance from a limit below which floating point is not trusted and exact arithmetic decides."""
 
 
 class Verdict(StrEnum):
@@ -278,7 +276,7 @@ def _judge(
     if missing:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         return Decision(key=key, width=width, verdict=Verdict.CASE_MISSING, reason=missing[0] + more)
-    compared = [_Compared.of(case, slots or (), limits) for case, slots in times]
+    compared = [Compared.of(case, slots or (), limits) for case, slots in times]
     ties = sum(item.tie for item in compared)
     logs = math.fsum(math.log(item.gain) for item in compared)
     gain = math.exp(logs / len(compared))
@@ -290,13 +288,13 @@ def _judge(
         more = f" (and {len(slower) - 1} more cases)" if len(slower) > 1 else ""
         verdict = Verdict.SLOWER
         reason = f"{worst.words()}, more than {1 + limits.max_loss:g}{more}; gain {gain:.4f}"
-    elif not _gain_holds(compared, logs, limits):
+    elif not gain_holds(compared, logs, limits):
         verdict = Verdict.GAIN
         reason = f"gain {gain:.4f} over {_count(compared)} is under {least}"
         if ties == len(compared):
             verdict = Verdict.TIE
             reason = f"{_count(compared)}, every one within one tick of {limits.tick_us:g} us"
-        elif ties and _gain_holds([replace(item, tie=False) for item in compared], None, limits):
+        elif ties and gain_holds([replace(item, tie=False) for item in compared], None, limits):
             verdict = Verdict.TIE
             reason = (
                 f"gain {gain:.4f} is under {least} because {ties} of {_count(compared)} are within one tick of "
@@ -322,72 +320,6 @@ def _gaps(slots: Sequence[float | None] | None) -> str:
         return "any table in any round"
     names = ("legacy", "unified")
     return ", ".join(f"{names[place % 2]} in round {place // 2 + 1}" for place, t in enumerate(slots) if t is None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """One case at one width: the two tables' medians, summed over the rounds."""
-
-    case: Case
-    slots: Sequence[float | None]
-    legacy: float
-    unified: float
-    tie: bool
-
-    @classmethod
-    def of(cls, case: Case, slots: Sequence[float | None], limits: UnifiedLimits) -> _Compared:
-        times = [time for time in slots if time is not None]
-        legacy, unified = math.fsum(times[0::2]), math.fsum(times[1::2])
-        difference, tick = abs(legacy - unified), limits.tick_us * limits.rounds
-        tie = difference < tick
-        if abs(difference - tick) <= _NEAR * (legacy + unified):
-            exact = [sum(map(_decimal, times[place::2]), Fraction()) for place in (0, 1)]
-            tie = abs(exact[0] - exact[1]) < _decimal(limits.tick_us) * limits.rounds
-        return cls(case, slots, legacy, unified, tie)
-
-    @property
-    def gain(self) -> float:
-        return 1.0 if self.tie else self.legacy / self.unified
-
-    def words(self) -> str:
-        """Return the case and its loss, for reasons."""
-        return f"{self.case} takes {1 / self.gain:.4f} of the legacy time"
-
-    def exact(self) -> tuple[Fraction, Fraction]:
-        """Return both sums as the decimal numbers that the files hold; a tie is 1 and 1."""
-        if self.tie:
-            return Fraction(1), Fraction(1)
-        times = [_decimal(time) for time in self.slots if time is not None]
-        return sum(times[0::2], Fraction()), sum(times[1::2], Fraction())
-
-    def slower(self, limits: UnifiedLimits) -> bool:
-        """Return whether the loss is above the limit."""
-        if self.tie:
-            return False
-        limit = 1 + limits.max_loss
-        loss = self.unified / self.legacy
-        if abs(loss - limit) > _NEAR * limit:
-            return loss > limit
-        legacy, unified = self.exact()
-        return unified > legacy * (1 + _decimal(limits.max_loss))
-
-
-def _gain_holds(compared: Sequence[_Compared], logs: float | None, limits: UnifiedLimits) -> bool:
-    """Return whether the geometric mean of the gains is at least the limit; ``logs`` is the sum of their logarithms."""
-    total = math.fsum(math.log(item.gain) for item in compared) if logs is None else logs
-    limit = len(compared) * math.log(1 + limits.min_gain)
-    if abs(total - limit) > _NEAR * len(compared):
-        return total > limit
-    legacy, unified = Fraction(1), (1 + _decimal(limits.min_gain)) ** len(compared)
-    for item in compared:
-        ours, theirs = item.exact()
-        legacy, unified = legacy * ours, unified * theirs
-    return legacy >= unified
-
-
-def _decimal(value: float) -> Fraction:
-    """Return the decimal number that ``value`` is written as."""
-    return Fraction(repr(value))
 
 
 def _bands(decisions: Sequence[Decision], limits: UnifiedLimits) -> tuple[tuple[Decision, ...], Bands]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.core.round_files import load_rounds, parse_round, round_path
+from generator.core.round_files import parse_round, round_name
 from generator.core.rounds import (
     Conditions,
     Round,
@@ -180,19 +180,8 @@ def test_no_bytes_raise_anything_else(text: bytes) -> None:
         parse_round(text, "round.json")
 
 
-def test_rounds_are_found_by_class_and_must_stand_in_their_place(tmp_path: Path) -> None:
-    path = round_path(tmp_path, DEVICE, 1)
-    assert path == tmp_path / "nvidia-geforce-rtx-3090-sm86" / "rounds" / "82sm-round-1.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(serialise_round(_round()), encoding="utf-8")
-    assert load_rounds(tmp_path) == (_round(),)
-    wrong = path.with_name("82sm-round-2.json")
-    path.rename(wrong)
-    with pytest.raises(EvidenceError) as caught:
-        load_rounds(tmp_path)
-    assert str(caught.value) == (
-        f"{wrong}: holds nvidia-geforce-rtx-3090-sm86/82 round 1; its place is {path}. Move the file there"
-    )
+def test_a_round_file_is_named_by_class_sm_count_and_round() -> None:
+    assert round_name(DEVICE, 1) == "nvidia-geforce-rtx-3090-sm86/rounds/82sm-round-1.json"
 
 
 def test_a_case_is_named_in_words() -> None:

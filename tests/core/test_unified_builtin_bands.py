@@ -8,8 +8,9 @@ from ninfer_device_profiles.bands import Bands, schedule_at
 from ninfer_device_profiles.document import Profile, parse_document
 
 from generator.core.bench_readers import judged_cases
-from generator.core.rounds import Device, Table, Time
+from generator.core.rounds import Table, Time
 from generator.core.route import HardwareClass, RouteKey
+from generator.core.sources import Device
 from generator.core.unified import SCHEDULE, selected_bands
 from kernels.unified_switches import NAMES
 from kernels.widths import UNIFIED_GRID

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from generator.core.cases import Expected
-from generator.core.rounds import Case, Conditions, Device, Round, Table, Time, parse_device, usual_order
+from generator.core.rounds import Case, Conditions, Round, Table, Time, parse_device, usual_order
 from generator.core.route import RouteKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from generator.core.sources import Device
 
 DEVICE = parse_device("nvidia-geforce-rtx-3090-sm86/82")
 KEY = RouteKey("unified/fp8_linear_add")

@@ -45,5 +45,5 @@ PROGRAM = Program(
     ),
     settings=("route",),
     defaults={"route": "production"},
-    arguments=("--t-sweep {widths}", "--csv-out {out}"),
+    arguments="--t-sweep {widths} --csv-out {out}",
 )

@@ -59,5 +59,5 @@ PROGRAM = Program(
     ),
     settings=("execution",),
     defaults={"execution": "graph"},
-    arguments=("--counts full", "> {out}"),
+    arguments="--counts full > {out}",
 )

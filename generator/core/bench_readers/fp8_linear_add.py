@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -46,5 +46,10 @@ PROGRAM = Program(
         "flush_bytes",
     ),
     settings=("k", "policy"),
-    arguments=("--k {k}", "--policy {policy}", "--t-sweep {widths}", "--csv-out {out}"),
+    arguments="{options} --t-sweep {widths} --csv-out {out}",
+    variants=tuple(
+        Variant(options=f"--k {k} --policy {policy}", settings={"k": k, "policy": policy}, policy=policy)
+        for k in _DEPTHS
+        for policy in _POLICIES
+    ),
 )

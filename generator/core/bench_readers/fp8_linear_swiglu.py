@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -25,5 +25,8 @@ PROGRAM = Program(
         )
     },
     settings=("policy",),
-    arguments=("--policy {policy}", "--t-sweep {widths}", "> {out}"),
+    arguments="{options} --t-sweep {widths} > {out}",
+    variants=tuple(
+        Variant(options=f"--policy {policy}", settings={"policy": policy}, policy=policy) for policy in ("a16", "a8")
+    ),
 )

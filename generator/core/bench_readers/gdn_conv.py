@@ -7,7 +7,7 @@ the record form begins at 2 columns. A run whose rows are only partly valid is k
 from __future__ import annotations
 
 from generator.core.bench_readers.gdn_input import KEYS, SHAPES
-from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 
@@ -68,5 +68,8 @@ PROGRAM = Program(
         "gpu",
         "cuda_runtime",
     ),
-    arguments=("--tokens {widths16}", "--form both", "--csv-out {out}"),
+    arguments="{options} --form both --tokens {widths} --csv-out {out}",
+    variants=tuple(
+        Variant(options=f"--format {fmt} --batch {batch}", format=fmt) for fmt in SHAPES for batch in _BATCHES
+    ),
 )

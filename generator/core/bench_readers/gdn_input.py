@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -53,5 +53,10 @@ PROGRAM = Program(
     ),
     settings=("format", "policy", "execution", "cache"),
     defaults={"execution": "eager", "cache": "cold"},
-    arguments=("--tokens {widths}", "--csv-out {out}"),
+    arguments="{options} --tokens {widths} --csv-out {out}",
+    variants=tuple(
+        Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)
+        for fmt in SHAPES
+        for policy in _POLICIES.get(fmt, ("",))
+    ),
 )

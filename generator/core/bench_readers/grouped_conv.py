@@ -6,7 +6,7 @@ file; where it holds the depth itself, it need not be.
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -53,5 +53,6 @@ PROGRAM = Program(
         "workspace_bytes",
     ),
     settings=("k",),
-    arguments=("--k {k}", "> {out}"),
+    arguments="{options} > {out}",
+    variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -22,5 +22,6 @@ PROGRAM = Program(
     feeds={_KEY: tuple(Expected(case=Case(f"1024+1024x{k}", "q8"), execution="graph") for k in _DEPTHS)},
     settings=("k", "execution"),
     defaults={"execution": "graph"},
-    arguments=("--k {k}", "--tokens {widths}", "> {out}"),
+    arguments="{options} --tokens {widths} > {out}",
+    variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -34,5 +34,6 @@ PROGRAM = Program(
         "workspace_bytes",
         "graph_nodes",
     ),
-    arguments=("--profile {profile}", "--columns {widths}", "> {out}"),
+    arguments="{options} --columns {widths} > {out}",
+    variants=tuple(Variant(options=f"--profile {name}", format=case.format) for name, (_, case) in _PROFILES.items()),
 )

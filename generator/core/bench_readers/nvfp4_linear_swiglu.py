@@ -5,7 +5,7 @@ The A16 form exists to width 16; up to width 4 the A4 policy runs the A16 launch
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -45,5 +45,8 @@ PROGRAM = Program(
         "flush_bytes",
     ),
     settings=("policy",),
-    arguments=("--policy {policy}", "--t-sweep {widths}", "--csv-out {out}"),
+    arguments="{options} --t-sweep {widths} --csv-out {out}",
+    variants=tuple(
+        Variant(options=f"--policy {policy}", settings={"policy": policy}, policy=policy) for policy in ("a16", "a4")
+    ),
 )

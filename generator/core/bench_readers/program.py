@@ -123,6 +123,23 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One run of a program: its options, and the settings that say the same of its output.
+
+    ``policy`` and ``format`` narrow the cases that the run times; empty is all.
+    """
+
+    options: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
+    format: str = ""
+
+    def times(self, case: Case) -> bool:
+        """Return whether the run times ``case``."""
+        return self.policy in {"", case.policy} and self.format in {"", case.format}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
     """One benchmark program and its output (engine-profiles 5.4).
 
@@ -133,7 +150,9 @@ class Program:
         columns: of its CSV, lower case; empty where it has none.
         settings: what the output may leave out and a user may give with the file.
         defaults: what holds where neither says it.
-        arguments: how to run it for one width list, for the lists of commands.
+        arguments: how to run it, with ``{options}`` of a variant, ``{widths}`` joined by commas and ``{out}`` to fill
+            in; empty for what is no program.
+        variants: the runs that together time every case.
         refusal: why its output feeds no key; empty for the others.
     """
 
@@ -143,7 +162,8 @@ class Program:
     columns: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
+    arguments: str = ""
+    variants: tuple[Variant, ...] = (Variant(),)
     refusal: str = ""
 
 

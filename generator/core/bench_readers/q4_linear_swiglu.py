@@ -37,5 +37,5 @@ PROGRAM = Program(
     ),
     settings=("execution",),
     defaults={"execution": "eager"},
-    arguments=("--t-sweep {widths}", "--csv-out {out}"),
+    arguments="--t-sweep {widths} --csv-out {out}",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -46,5 +46,6 @@ PROGRAM = Program(
     ),
     settings=("k", "execution"),
     defaults={"execution": "eager"},
-    arguments=("--k {k}", "--t-sweep {widths}", "--csv-out {out}"),
+    arguments="{options} --t-sweep {widths} --csv-out {out}",
+    variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

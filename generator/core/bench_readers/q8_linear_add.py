@@ -6,7 +6,7 @@ private candidates too; only the rows of the path ``production`` are what the op
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -27,5 +27,6 @@ PROGRAM = Program(
     feeds={_KEY: tuple(Expected(case=Case(f"2048x{k}", "q8")) for k in _DEPTHS)},
     columns=("path", "t", "median_us", "min_us", "p95_us", "warmup", "repeat"),
     settings=("k",),
-    arguments=("--k {k}", "--t-sweep {widths}", "--production-only", "--csv-out {out}"),
+    arguments="{options} --t-sweep {widths} --production-only --csv-out {out}",
+    variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

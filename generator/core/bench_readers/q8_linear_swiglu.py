@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row
+from generator.core.bench_readers.program import EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
@@ -36,5 +36,6 @@ PROGRAM = Program(
     ),
     settings=("problem", "execution"),
     defaults={"execution": "eager"},
-    arguments=("--problem {problem}", "--t-sweep {widths}", "--csv-out {out}"),
+    arguments="{options} --t-sweep {widths} --csv-out {out}",
+    variants=tuple(Variant(options=f"--problem {name}") for name in _SHAPES),
 )

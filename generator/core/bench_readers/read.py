@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from generator.core.bench_readers.lines import Lines
 from generator.core.bench_readers.program import LeftOut, Program, Row
-from generator.core.rounds import Device, Source, Table, Time
+from generator.core.rounds import Source, Table, Time
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from generator.core.rounds import Case
     from generator.core.route import RouteKey
+    from generator.core.sources import Device
 
 _SKIP = "SKIP:"
 _TIMES = ("median_us", "min_us", "p95_us")

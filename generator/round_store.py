@@ -1,0 +1,160 @@
+"""Round files on disk: read those of every device, add benchmark outputs to them, all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from generator.core.bench_readers import find_programs
+from generator.core.bench_readers.read import read_output
+from generator.core.manifest import parse_grid
+from generator.core.round_files import parse_round, round_name
+from generator.core.rounds import Round, merge_rounds, merge_times, serialise_round
+from generator.core.route import HardwareClass
+from generator.core.selected import RoundFile
+from generator.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from generator.core.bench_readers.read import Reading
+    from generator.core.cases import Grid
+    from generator.core.manifest import Manifest, Run
+    from generator.core.rounds import Conditions, Table
+    from generator.core.route import RouteKey
+
+_CHUNK_BYTES = 1 << 16
+
+
+def load_round_files(folder: Path) -> tuple[RoundFile, ...]:
+    """Return every round below ``folder`` (``<class>/rounds/*.json``), by file name.
+
+    Raises:
+        EvidenceError: a file is no round file.
+        SourceError: a file stands under another name than its content asks for, or cannot be read.
+    """
+    files: list[RoundFile] = []
+    for path in sorted(folder.glob("*/rounds/*.json")):
+        name = path.relative_to(folder).as_posix()
+        content = b"".join(_chunks(path))
+        item = parse_round(content, name)
+        expected = round_name(item.device, item.number)
+        if name != expected:
+            raise SourceError(f"{name}: holds {item.where()}; its place is {expected!r}. Move the file there")
+        files.append(RoundFile(item, name, hashlib.sha256(content).hexdigest()))
+    return tuple(files)
+
+
+def load_grids(folder: Path) -> dict[HardwareClass, Grid]:
+    """Return the committed width grid of every class below ``folder`` that has one (``<class>/rounds/grid.toml``).
+
+    Raises:
+        SourceError: a file is no grid, or cannot be read.
+    """
+    return {_class_of(path): load_grid(path) for path in sorted(folder.glob("*/rounds/grid.toml"))}
+
+
+def load_grid(path: Path) -> Grid:
+    """Return the width grid in the file ``path``.
+
+    Raises:
+        SourceError: the file is no grid, or cannot be read.
+    """
+    return parse_grid(_text(path), str(path))
+
+
+def read_manifest_text(path: Path) -> str:
+    """Return the text of a manifest.
+
+    Raises:
+        SourceError: the file cannot be read, or is not UTF-8.
+    """
+    return _text(path)
+
+
+def import_outputs(manifest: Manifest, base: Path, folder: Path) -> tuple[dict[Path, bytes], tuple[str, ...]]:
+    """Return the round files that the outputs of ``manifest`` give, added to those below ``folder``, and notes.
+
+    Nothing is written. Paths of the manifest are relative to ``base``.
+
+    Raises:
+        SourceError: an output cannot be read, or no output holds a time.
+        EvidenceError: an output contradicts another, or the file it is added to.
+    """
+    notes: list[str] = []
+    rounds: dict[int, Round] = {}
+    for run in manifest.runs:
+        readings = [_read(manifest, run, base, place) for place in range(len(run.files))]
+        notes.extend(note for reading in readings for note in reading.notes)
+        added = _round(manifest, run, readings)
+        if not added.widths:
+            notes.append(f"{added.where()} table {run.table.value!r}: no output holds a row; nothing is added")
+            continue
+        known = rounds.get(run.round) or _known(folder, added)
+        rounds[run.round] = merge_rounds(known, added) if known is not None else added
+    if not rounds:
+        raise SourceError(
+            f"{manifest.device}: no output holds a time ({len(notes)} notes); expected rows of a benchmark program. "
+            "A program that printed SKIP found no GPU: run it again"
+        )
+    files = {folder / round_name(item.device, item.number): serialise_round(item).encode() for item in rounds.values()}
+    return files, tuple(notes)
+
+
+def _read(manifest: Manifest, run: Run, base: Path, place: int) -> Reading:
+    file = run.files[place]
+    return read_output(
+        _chunks(base / file.path),
+        file.path.replace("\\", "/").rpartition("/")[2],
+        programs=find_programs(),
+        device=manifest.device,
+        table=run.table,
+        program=file.program,
+        settings=file.settings,
+    )
+
+
+def _round(manifest: Manifest, run: Run, readings: list[Reading]) -> Round:
+    where = f"{manifest.device} round {run.round}"
+    widths: dict[RouteKey, set[int]] = {}
+    for reading in readings:
+        for key, found in reading.widths.items():
+            widths.setdefault(key, set()).update(found)
+    conditions: dict[Table, Conditions] = {run.table: run.conditions}
+    return Round(
+        device=manifest.device,
+        number=run.round,
+        order=run.order,
+        execution=manifest.execution,
+        conditions=conditions,
+        sources=tuple(sorted({reading.source for reading in readings if reading.widths})),
+        widths={key: tuple(sorted(widths[key])) for key in sorted(widths)},
+        times=merge_times((time for reading in readings for time in reading.times), where),
+    )
+
+
+def _known(folder: Path, added: Round) -> Round | None:
+    name = round_name(added.device, added.number)
+    path = folder / name
+    return parse_round(b"".join(_chunks(path)), name) if path.is_file() else None
+
+
+def _class_of(path: Path) -> HardwareClass:
+    return HardwareClass(path.parent.parent.name)
+
+
+def _text(path: Path) -> str:
+    try:
+        return b"".join(_chunks(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as handle:
+            while chunk := handle.read(_CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror or error}; check the path and its permissions") from None
