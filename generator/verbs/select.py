@@ -88,11 +88,12 @@ def _note(selections: dict[Device, Selection], output: Output) -> None:
 
 
 def _pictures(folder: Path, selections: dict[Device, Selection], limits: UnifiedLimits) -> dict[Path, bytes]:
-    return {
-        folder / f"{device.hardware_class}-{key.replace('/', '-')}.svg": draw_gains(device, item, limits).encode()
-        for device, selection in selections.items()
-        for key, item in selection.keys.items()
-    }
+    pictures: dict[Path, bytes] = {}
+    for device, selection in selections.items():
+        for key, item in selection.keys.items():
+            name = f"{device.hardware_class}-{device.multiprocessors}sm-{key.replace('/', '-')}.svg"
+            pictures[folder / name] = draw_gains(device, item, limits).encode()
+    return pictures
 
 
 def what_if_limits(texts: Sequence[str]) -> UnifiedLimits:
