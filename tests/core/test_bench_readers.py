@@ -309,15 +309,15 @@ def test_a_value_of_a_text_line_is_refused_with_its_column() -> None:
         (
             "ninfer_linear_bench.csv",
             (
-                "output of 'ninfer_linear_bench': plain Linear shapes are in no profile; the engine compiles their tables "
-                "in"
+                "output of 'ninfer_linear_bench': plain Linear shapes are in no profile; the engine compiles their "
+                "tables in"
             ),
         ),
         (
             "dense_linear_add_schedule_bench.csv",
             (
-                "output of 'dense_linear_add_schedule_bench': it times private launchers and not the two tables; time the "
-                "operation with each table and bring the times as a times_table"
+                "output of 'dense_linear_add_schedule_bench': it times private launchers and not the two tables; time "
+                "the operation with each table and bring the times as a times_table"
             ),
         ),
     ],
