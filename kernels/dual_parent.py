@@ -71,6 +71,25 @@ class DualParent:
             name, grid = f"small_t<{form.name}, {_format(branch)}>", form.grid(rows)
         return self.one(branch, name, (grid, form.block), width)
 
+    def simt(self, branch: Branch, columns: int, width: int) -> Launch:
+        """Return one parent by SIMT, 8 rows a CTA, tiles of ``columns`` columns."""
+        grid = (branch.weights.rows // 8, -(-width // columns), 1)
+        return self.one(branch, f"simt<{_format(branch)}, {columns}>", (grid, (256, 1, 1)), width)
+
+    def gemv(self, rows: int, warps: int) -> Launch:
+        """Return the Q4 parent's GEMV: ``rows`` rows a CTA, ``warps`` warps a row."""
+        shape = ((self.q4.weights.rows // rows, 1, 1), (32 * rows * warps, 1, 1))
+        return self.one(self.q4, f"gemv<{rows}, {warps}>", shape, 1)
+
+    def gemv_staged(self) -> Launch:
+        """Return the Q5 parent's GEMV R16W1."""
+        return self.one(self.q5, "gemv_staged", ((self.q5.weights.rows // 16, 1, 1), (512, 1, 1)), 1)
+
+    def split4(self, width: int, rows: int, min_blocks: int) -> Launch:
+        """Return the Q5 parent's split4: ``rows`` rows a CTA."""
+        shape = ((self.q5.weights.rows // rows, 1, 1), (128, 1, 1))
+        return self.one(self.q5, f"split4<{width}, {rows}, {min_blocks}>", shape, width)
+
     def one(self, branch: Branch, kernel: str, shape: Shape, width: int) -> Launch:
         """Return a launch of ``stem_kernel`` over one parent."""
         args = (*branch.planes, Buf("x"), *branch.output, I32(branch.weights.k), I32(width))
@@ -83,3 +102,10 @@ class DualParent:
 
 def _format(branch: Branch) -> str:
     return f"Q{branch.weights.form.bits}"
+
+
+def legacy_split4(width: int) -> tuple[int, int]:
+    """Return rows a CTA and least CTAs per multiprocessor of the legacy split4 (engine-kernels 5.6)."""
+    if width >= 8:
+        return 2, 6
+    return (1, 10) if width <= 5 else (1, 8)

@@ -9,6 +9,9 @@
 // q4_linear_add_ksplit<Cfg>    K-split MMA, the small-T kernel at KWarps 8 and one stage (small_t_mma.cuh): columns <= XCols, grid
 //   n / 16, block 256.
 // q4_linear_add_sliced<Cfg>    sliced K (sliced.cuh) of the unified table: grid (n / R, ceil(columns / T)), block 32 W.
+// q4_linear_add_small_t<C>     small-T MMA with direct loads (direct.cuh), columns <= C = 8, 16, 32: grid n / 16, block 256.
+// q4_linear_add_gemv           one column, one row a CTA, 8 warps share K (direct.cuh): grid n, block 256.
+#include "direct.cuh"
 #include "gemm_tile.cuh"
 #include "sliced.cuh"
 #include "small_t_mma.cuh"
@@ -42,4 +45,23 @@ __global__ void __launch_bounds__(Cfg::kThreads, Cfg::kMinBlocks)
   const int row0 = blockIdx.x * Cfg::kRows;
   sliced<Cfg, Q4>(shared, RowSplit{codes, nullptr, scales}, ConsecutiveRows{row0}, k, x, columns, blockIdx.y * Cfg::kColumns,
                   AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * Cfg::kRows});
+}
+
+template <int C>
+__global__ void __launch_bounds__(256)
+    q4_linear_add_small_t(const unsigned char* codes, const __half* scales, const __nv_bfloat16* x, __nv_bfloat16* residual,
+                          int k, int columns) {
+  static_assert(C == 8 || C == 16 || C == 32, "small_t_c8, c16 and c32 are the schedules");
+  __shared__ __align__(128) unsigned char shared[kDirectMmaBytes<C / 8>];
+  const int row0 = blockIdx.x * 16;
+  direct_mma<Q4, C / 8>(reinterpret_cast<float*>(shared), rows_from<Q4>(RowSplit{codes, nullptr, scales}, row0, k / 64), k, x,
+                        columns, AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * 16});
+}
+
+__global__ void __launch_bounds__(256)
+    q4_linear_add_gemv(const unsigned char* codes, const __half* scales, const __nv_bfloat16* x, __nv_bfloat16* residual, int k,
+                       int) {
+  __shared__ float shared[8];
+  gemv_split<Q4, 1, 8>(shared, RowSplit{codes, nullptr, scales}, blockIdx.x, k, x,
+                       AddElement{residual, static_cast<int>(gridDim.x)});
 }

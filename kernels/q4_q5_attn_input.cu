@@ -12,6 +12,14 @@
 // q4_q5_attn_input_small_t<Cfg, Format>   one parent, small-T MMA (small_t_mma.cuh), columns <= XCols: grid n / Cfg::kRows, block
 //   256; Q4 at KWarps 8 and one stage is the K-split kernel of parent_split_fixed.
 // q4_q5_attn_input_sliced<Cfg, Format>    one parent, sliced K (sliced.cuh) of the unified table: grid n / R, block 32 W.
+// q4_q5_attn_input_simt<Format, C>      one parent, 8 rows a CTA, a warp a row, tiles of C columns (direct.cuh): grid (n / 8,
+//   ceil(columns / C)), block 256.
+// q4_q5_attn_input_gemv<R, W>           Q4, one column, R rows a CTA, W warps a row (direct.cuh): grid n / R, block 32 R W.
+// q4_q5_attn_input_gemv_staged          Q5, one column, 16 rows a CTA, a warp a row, x in shared memory, k = 5120: grid n / 16, block 512.
+// q4_q5_attn_input_split4<T, R, MinBlocks>  Q5, exactly T columns, R rows a CTA, four warps share every 1024-element slab: grid n / R,
+//   block 128.
+// q4_q5_attn_input_row_block           Q5, up to 8 columns, 8 rows a CTA, x staged a slab at a time: grid n / 8, block 256.
+#include "direct.cuh"
 #include "gemm_tile.cuh"
 #include "sliced.cuh"
 #include "small_t_mma.cuh"
@@ -64,4 +72,54 @@ __global__ void __launch_bounds__(Cfg::kThreads, Cfg::kMinBlocks)
   const int row0 = blockIdx.x * Cfg::kRows;
   sliced<Cfg, Format>(shared, RowSplit{codes, high, scales}, ConsecutiveRows{row0}, k, x, columns,
                       blockIdx.y * Cfg::kColumns, SplitOutput{first, first_ld, split, second, second_ld}.at(row0));
+}
+
+template <typename Format, int C>
+__global__ void __launch_bounds__(256)
+    q4_q5_attn_input_simt(const unsigned char* codes, const unsigned char* high, const __half* scales,
+                          const __nv_bfloat16* x, __nv_bfloat16* first, int first_ld, int split, __nv_bfloat16* second,
+                          int second_ld, int k, int columns) {
+  __shared__ __align__(128) unsigned char shared[ring_bytes<Format, 8, 2>()];
+  simt<Format, 8, C, 2>(shared, RowSplit{codes, high, scales}, blockIdx.x * 8, k, x, columns, blockIdx.y * C,
+                        StoreSplitElement{first, second, split, first_ld, second_ld});
+}
+
+template <int R, int W>
+__global__ void __launch_bounds__(32 * R * W)
+    q4_q5_attn_input_gemv(const unsigned char* codes, const unsigned char* high, const __half* scales,
+                          const __nv_bfloat16* x, __nv_bfloat16* first, int first_ld, int split, __nv_bfloat16* second,
+                          int second_ld, int k, int) {
+  __shared__ float shared[R * W];
+  gemv_split<Q4, R, W>(shared, RowSplit{codes, high, scales}, blockIdx.x * R, k, x,
+                       StoreSplitElement{first, second, split, first_ld, second_ld});
+}
+
+constexpr int kStagedK = 5120;
+
+__global__ void __launch_bounds__(512)
+    q4_q5_attn_input_gemv_staged(const unsigned char* codes, const unsigned char* high, const __half* scales,
+                                 const __nv_bfloat16* x, __nv_bfloat16* first, int first_ld, int split, __nv_bfloat16* second,
+                                 int second_ld, int, int) {
+  __shared__ __align__(128) unsigned char shared[ring_bytes<Q5, 16, 2>() + kStagedK * 2];
+  gemv_staged_x<Q5, 16, 2>(shared, RowSplit{codes, high, scales}, blockIdx.x * 16, kStagedK, x,
+                           StoreSplitElement{first, second, split, first_ld, second_ld});
+}
+
+template <int T, int R, int MinBlocks>
+__global__ void __launch_bounds__(128, MinBlocks)
+    q4_q5_attn_input_split4(const unsigned char* codes, const unsigned char* high, const __half* scales,
+                            const __nv_bfloat16* x, __nv_bfloat16* first, int first_ld, int split, __nv_bfloat16* second,
+                            int second_ld, int k, int) {
+  __shared__ float shared[R * 4 * T];
+  split_slabs<Q5, T, 4, R>(shared, RowSplit{codes, high, scales}, blockIdx.x * R, k, x,
+                           StoreSplitElement{first, second, split, first_ld, second_ld});
+}
+
+__global__ void __launch_bounds__(256, 2)
+    q4_q5_attn_input_row_block(const unsigned char* codes, const unsigned char* high, const __half* scales,
+                               const __nv_bfloat16* x, __nv_bfloat16* first, int first_ld, int split, __nv_bfloat16* second,
+                               int second_ld, int k, int columns) {
+  __shared__ __align__(128) unsigned char shared[kRowBlockBytes];
+  row_block<Q5>(shared, RowSplit{codes, high, scales}, blockIdx.x * 8, k, x, columns,
+                StoreSplitElement{first, second, split, first_ld, second_ld});
 }

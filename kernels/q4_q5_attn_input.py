@@ -2,14 +2,115 @@
 
 from __future__ import annotations
 
-from generator.core.route import CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
+from typing import TYPE_CHECKING
+
+from generator.core.route import Buf, CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
+from kernels.dual_parent import Branch, DualParent, legacy_split4
+from kernels.groupwise import GroupwiseOperation, Output, Piece, Weights
+from kernels.reference.formats import Q4, Q5
+from kernels.tiles import Gemm, Sliced, SmallT, pick
 from kernels.widths import GROUPWISE, OFF, UNIFIED, any_width, limited, upto
 
+if TYPE_CHECKING:
+    from generator.core.route import Ask, DeviceFacts, Launch
+
 KEY = RouteKey("q4_q5_attn_input/5120x6144x1024")
+UNIFIED_KEY = RouteKey("unified/q4_q5_attn_input")
+
+QK = Weights(name="qk", form=Q4, rows=7168, k=5120)
+GV = Weights(name="gv", form=Q5, rows=7168, k=5120)
+PARENTS = DualParent(
+    stem="q4_q5_attn_input",
+    q4=Branch(weights=QK, first=Buf("q"), first_rows=6144, split=6144, second=Buf("k"), second_rows=1024),
+    q5=Branch(weights=GV, first=Buf("gate"), first_rows=6144, split=6144, second=Buf("v"), second_rows=1024),
+)
+
+COMPILED = CompiledTable(
+    default=(
+        (32, "small_t_mma"),
+        (64, "mixed_r32_c64_s3"),
+        (127, "mixed_r64_c128_s2"),
+        (192, "mixed_r32_c64_s3"),
+        (None, "mixed_r64_c128_s2"),
+    )
+)
+
+MIXED = {
+    "mixed_r32_c64_s3": Gemm(32, 64, 64, 16, 16, 3, 3),
+    "mixed_r64_c128_s2": Gemm(64, 128, 64, 64, 16, 2, 2),
+}
+PAIRED = {
+    "grouped_r32_c32_s4": Gemm(32, 32, 64, 16, 16, 4, 1),
+    "grouped_r32_c64_s4": Gemm(32, 64, 64, 16, 16, 4, 1),
+    "pair_r32_c64_s3": Gemm(32, 64, 64, 32, 16, 3, 2),
+}
+SMALL_T_Q5 = (
+    (4, SmallT(4, 2, 8, 1, 4)),
+    (8, SmallT(8, 1, 8, 1, 5)),
+    (16, SmallT(16, 1, 8, 1, 4)),
+    (32, SmallT(32, 2, 2, 1, 2)),
+)
+SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 5)), (16, SmallT(16, 1, 4, 1, 4)), (32, SmallT(32, 2, 2, 1, 2)))
+
+
+def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
+    """Return the launches of one run; the switch is asked inside parent_split_fixed alone (engine-profiles fact 22)."""
+    schedule = ask(KEY, width) or COMPILED.at(width, device.capability)
+    q4, q5 = PARENTS.q4, PARENTS.q5
+    if schedule == "parent_split_fixed":
+        return _split_fixed(width, unified=ask(UNIFIED_KEY, width) == "unified")
+    if schedule == "small_t_mma":
+        return (PARENTS.small(q5, pick(SMALL_T_Q5, width), width), PARENTS.small(q4, pick(SMALL_T_Q4, width), width))
+    if schedule in MIXED:
+        return (PARENTS.mixed(MIXED[schedule], width),)
+    tile = PAIRED[schedule]
+    return (PARENTS.gemm(q4, tile, width), PARENTS.gemm(q5, tile, width))
+
+
+def _split_fixed(width: int, *, unified: bool) -> tuple[Launch, ...]:
+    return _split_fixed_q4(width, unified=unified), _split_fixed_q5(width, unified=unified)
+
+
+def _split_fixed_q4(width: int, *, unified: bool) -> Launch:
+    if width == 1:
+        # The legacy GEMV's shape is not stated; R4W1 is the shape of engine-kernels 5.6 that no other operation names.
+        return PARENTS.gemv(1, 8) if unified else PARENTS.gemv(4, 1)
+    if width <= 6:
+        return PARENTS.simt(PARENTS.q4, 4, width)
+    columns = 8 if width <= 8 else 16
+    form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 5 if columns == 8 else 4)
+    return PARENTS.small(PARENTS.q4, form, width)
+
+
+def _split_fixed_q5(width: int, *, unified: bool) -> Launch:
+    if width == 1:
+        return PARENTS.gemv_staged()
+    if width <= (9 if unified else 6):
+        return PARENTS.split4(width, *((1, 10) if unified else legacy_split4(width)))
+    if width <= 8:
+        return PARENTS.one(PARENTS.q5, "row_block", ((PARENTS.q5.weights.rows // 8, 1, 1), (256, 1, 1)), width)
+    return PARENTS.simt(PARENTS.q5, 4, width)
+
+
+OPERATION = GroupwiseOperation(
+    k=5120,
+    columns=max(GROUPWISE),
+    results=tuple(
+        Output(name=name, pieces=(Piece(weights=weights, first=first, rows=rows),))
+        for name, weights, first, rows in (
+            ("q", QK, 0, 6144),
+            ("k", QK, 6144, 1024),
+            ("gate", GV, 0, 6144),
+            ("v", GV, 6144, 1024),
+        )
+    ),
+    planner=plan,
+)
 
 FAMILY = RouteFamily(
     name="q4_q5_attn_input",
     group=Group.GROUPWISE,
+    source="q4_q5_attn_input",
     routes=(
         Route(
             key=KEY,
@@ -25,22 +126,16 @@ FAMILY = RouteFamily(
                     "mixed_r64_c128_s2",
                 ),
             ),
-            compiled=CompiledTable(
-                default=(
-                    (32, "small_t_mma"),
-                    (64, "mixed_r32_c64_s3"),
-                    (127, "mixed_r64_c128_s2"),
-                    (192, "mixed_r32_c64_s3"),
-                    (None, "mixed_r64_c128_s2"),
-                )
-            ),
+            compiled=COMPILED,
+            operation=OPERATION,
         ),
         Route(
-            key=RouteKey("unified/q4_q5_attn_input"),
+            key=UNIFIED_KEY,
             order=16,
             widths=upto(GROUPWISE, 12),
             candidates=UNIFIED,
             compiled=OFF,
+            operation=OPERATION,
             acts_under=(KEY, Schedule("parent_split_fixed")),
         ),
     ),

@@ -12,6 +12,9 @@
 //   grid n / Cfg::kRows, block 256; the residual is added in FP32.
 // q5_linear_add_sliced<Cfg>              sliced K (sliced.cuh) of the unified table.
 //   grid (n / R, ceil(columns / T)), block 32 W; the residual is added in FP32.
+// q5_linear_add_split2<T, MinBlocks>     exactly T columns, one row a CTA, two warps share every 1024-element slab (direct.cuh).
+//   grid n, block 64; T = 1 .. 10; MinBlocks 16, 12 or 8; the residual is added in FP32.
+#include "direct.cuh"
 #include "gemm_tile.cuh"
 #include "sliced.cuh"
 #include "small_t_mma.cuh"
@@ -44,4 +47,14 @@ __global__ void __launch_bounds__(Cfg::kThreads, Cfg::kMinBlocks)
   const int row0 = blockIdx.x * Cfg::kRows;
   sliced<Cfg, Q5>(shared, RowSplit{codes, high, scales}, ConsecutiveRows{row0}, k, x, columns, blockIdx.y * Cfg::kColumns,
                   AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * Cfg::kRows});
+}
+
+template <int T, int MinBlocks>
+__global__ void __launch_bounds__(64, MinBlocks)
+    q5_linear_add_split2(const unsigned char* codes, const unsigned char* high, const __half* scales, const __nv_bfloat16* x,
+                         __nv_bfloat16* residual, int k, int) {
+  static_assert(T >= 1 && T <= 10, "split2_exact is compiled for 1 to 10 columns");
+  __shared__ float shared[2 * T];
+  split_slabs<Q5, T, 2, 1>(shared, RowSplit{codes, high, scales}, blockIdx.x, k, x,
+                           AddElement{residual, static_cast<int>(gridDim.x)});
 }
