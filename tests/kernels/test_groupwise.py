@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from generator.core.fill import Host
-from generator.core.route import COMPILED, I32, DeviceFacts, RouteKey, Schedule
+from generator.core.route import I32, DeviceFacts, Schedule
 from kernels import ROOT
 from kernels.groupwise import GroupwiseOperation, Output, Piece, Weights
 from kernels.q4_linear_add import FAMILY as Q4_ADD
@@ -20,9 +20,9 @@ from kernels.q5_linear_add import FAMILY as Q5_ADD
 from kernels.reference.formats import Q4, Q5, Q6
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from generator.core.route import Ask, Launch, Operation, Route
+    from generator.core.route import Launch, Route
     from kernels.reference.formats import RowSplitFormat
 
 FAMILIES = (Q4_ADD, SWIGLU, ATTN, GDN, Q5_ADD)
@@ -33,20 +33,14 @@ GDN_KEY, GDN_SWITCH = (route.key for route in GDN.routes)
 SWIGLU_KEY, SWIGLU_SWITCH = (route.key for route in SWIGLU.routes)
 
 
-def forced(**schedules: str) -> Ask:
-    """Answer the given schedules by key (slashes as double underscores), compiled elsewhere."""
-    answers = {key.replace("__", "/"): Schedule(schedule) for key, schedule in schedules.items()}
-    return lambda key, _width: answers.get(key, COMPILED)
-
-
-def plan(route: Route, width: int, schedules: dict[str, str]) -> tuple[Launch, ...]:
+def plan(route: Route, width: int, schedules: Mapping[Any, str]) -> tuple[Launch, ...]:
     assert route.operation is not None
     return route.operation.plan(width, lambda key, _: Schedule(schedules.get(key, "")), RTX_3090)
 
 
 def all_plans() -> Iterator[tuple[Route, int, str, tuple[Launch, ...]]]:
     for route in ROUTES:
-        under = {} if route.acts_under is None else {route.acts_under[0]: route.acts_under[1]}
+        under: dict[Any, str] = {} if route.acts_under is None else {route.acts_under[0]: route.acts_under[1]}
         for width in route.widths:
             for candidate in route.candidates:
                 if candidate.legal(width):
@@ -79,7 +73,9 @@ def test_reference_agrees_with_a_naive_loop(form: RowSplitFormat, kind: str) -> 
     )
     host = Host(operation.operands)
     codes = host("w.codes").reshape(weights.rows, k // 64, 32)
-    high = host("w.high").reshape(weights.rows, k // 64, -1) if form.high_bytes else np.zeros((weights.rows, k // 64, 1))
+    high = (
+        host("w.high").reshape(weights.rows, k // 64, -1) if form.high_bytes else np.zeros((weights.rows, k // 64, 1))
+    )
     scales, x = host("w.scales").reshape(weights.rows, -1), host("x").reshape(width, k)
 
     def dot(row: int, token: int) -> float:
@@ -215,5 +211,10 @@ def test_grids_are_those_of_the_specification() -> None:
     assert grids(Q5_ADD.routes[0], 2, "split2_exact") == [(5120, 1)]
     assert grids(Q4_ADD.routes[0], 8, "small_t_c8") == [(320, 1)]
     assert grids(SWIGLU.routes[0], 1, "gemv_pair") == [(4352, 1)]
-    assert [grids(SWIGLU.routes[0], width, "small_t_tiled")[0][0] for width in (8, 16, 24, 32)] == [2176, 1088, 544, 544]
+    assert [grids(SWIGLU.routes[0], width, "small_t_tiled")[0][0] for width in (8, 16, 24, 32)] == [
+        2176,
+        1088,
+        544,
+        544,
+    ]
     assert grids(SWIGLU.routes[0], 40, "split_half_pair_c40") == [(544, 1)]
