@@ -13,7 +13,7 @@ from generator.core.route import DeviceFacts, HardwareClass, Launch, RouteKey
 from generator.core.stats import median
 from generator.gpu.compile import BASE_OPTIONS, source_digest
 from generator.gpu.device import Watch, summary, uuid_hash
-from generator.gpu.kernel_cache import KernelCache, wanted_kernels
+from generator.gpu.kernel_cache import KernelCache, wanted_kernels, wanted_names
 from generator.gpu.link import Link, WorkerLostError
 from generator.gpu.references import load_reference, references_digest
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.limits import Limits
     from generator.core.route import Ask, Route, Schedule
+
+_KEY_LIMIT_S = 120.0
+"""Longest time for a key's operands or a load of kernels: some GB are filled, and a driver may be slow."""
 
 
 class GpuBench:
@@ -75,6 +78,8 @@ class GpuBench:
         self._width = 0
         self._plans: dict[Subject, tuple[Launch, ...]] = {}
         self._sources: set[str] = set()
+        self._dead = ""
+        self._broken: dict[Subject, str] = {}
         self._readings: list[dict[str, Scalar]] = []
         self._began = 0.0
         self.read_rate = 0.0
@@ -122,7 +127,13 @@ class GpuBench:
         self._began = self._clock()
         self._sources.clear()
         self._readings = [self.watch.reading()]
-        self._link.ask("open_key", route.key, limit_s=120.0)
+        self._dead = ""
+        try:
+            self._link.ask("open_key", route.key, limit_s=_KEY_LIMIT_S)
+        except WorkerLostError as error:
+            self._dead = f"operands could not be made: {error}"
+            self._link.start()
+            self.start()
 
     def open_width(self, width: int, asks: Mapping[Schedule, Ask]) -> Mapping[Schedule, str]:
         """Make the plans, compile and load what they name, and say which are the compiled route's."""
@@ -130,42 +141,63 @@ class GpuBench:
         assert self._route.operation is not None
         operation = self._route.operation
         self._width = width
-        self._plans = {Subject(name): operation.plan(width, ask, self.device_facts) for name, ask in asks.items()}
+        self._plans = {}
+        self._broken = {}
+        for name, ask in asks.items():
+            try:
+                self._plans[Subject(name)] = operation.plan(width, ask, self.device_facts)
+            except (ValueError, LookupError) as error:
+                self._broken[Subject(name)] = f"no plan: {error}"
+        if self._dead or BASE in self._broken:
+            return {}
         self._plans[TWIN] = self._plans[BASE]
-        same = {
+        self._sources |= wanted_kernels(self._plans.values()).keys()
+        self._send_width()
+        base = self._plans.get(BASE)
+        return {
             subject.schedule: "the compiled route's launch at this width"
             for subject, plan in self._plans.items()
-            if subject not in {BASE, TWIN} and plan == self._plans[BASE]
+            if subject not in {BASE, TWIN} and plan == base
         }
-        wanted = wanted_kernels(self._plans.values())
-        self._sources |= wanted.keys()
-        self._send_width()
-        return same
 
     def _send_width(self) -> None:
         assert self._route is not None
-        self.load_kernels(self._plans.values())
+        refused = self.load_kernels(self._plans.values())
+        for subject, plan in list(self._plans.items()):
+            reason = next((refused[item] for item in wanted_names(plan) if item in refused), "")
+            if reason:
+                self._broken[subject] = reason
+                del self._plans[subject]
         expected = load_reference(self._references, (self._route.key, self._width)) or {}
         self._link.ask("open_width", self._width, self._plans, expected)
 
-    def load_kernels(self, plans: Collection[tuple[Launch, ...]]) -> None:
-        """Compile and load what ``plans`` name and the worker lacks."""
+    def load_kernels(
+        self, plans: Collection[tuple[Launch, ...]], on_unit: Callable[[int, int], None] = lambda _done, _total: None
+    ) -> dict[tuple[str, str], str]:
+        """Compile and load what ``plans`` name and the worker lacks; return what the compiler refused, with reasons."""
         missing = {
             stem: {name for name in names if (stem, name) not in self._loaded}
             for stem, names in wanted_kernels(plans).items()
         }
         missing = {stem: names for stem, names in missing.items() if names}
         if not missing:
-            return
-        self._link.ask("load", self._kernels.compile(self._root, missing, self._arch), limit_s=120.0)
-        self._loaded |= {(stem, name) for stem, names in missing.items() for name in names}
+            return {}
+        units, refused = self._kernels.compile_all(self._root, missing, self._arch, on_unit)
+        self._link.ask("load", units, limit_s=_KEY_LIMIT_S)
+        self._loaded |= {(stem, name) for stem, names in missing.items() for name in names} - refused.keys()
+        return refused
 
     def first_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, Measured]:
         """Check every subject, then time what passed; hopeless ones stop after a few samples."""
-        rivals = [subject for subject in subjects if subject != TWIN]
-        found: dict[Subject, Measured] = {}
+        found = {s: Measured(outcome=Outcome.FAILED, reason=self._dead or self._broken.get(s, "")) for s in subjects}
+        found = {s: item for s, item in found.items() if self._dead or s in self._broken}
+        if self._dead or BASE in found:
+            lost = Measured(outcome=Outcome.FAILED, reason=found[BASE].reason)
+            return {subject: found.get(subject, lost) for subject in subjects}
+        rivals = [subject for subject in subjects if subject != TWIN and subject not in found]
         ready = self._guarded("check", rivals, found)
         if ready[BASE].outcome is not Outcome.TIMED:
+            # Nothing can be compared with a compiled route that does not run.
             reason = f"the compiled route {ready[BASE].outcome}: {ready[BASE].reason}"
             lost = Measured(outcome=Outcome.FAILED, reason=reason)
             return {subject: ready[BASE] if subject in {BASE, TWIN} else lost for subject in subjects}
@@ -232,7 +264,7 @@ class GpuBench:
         assert self._route is not None
         self._link.start()
         self.start()
-        self._link.ask("open_key", self._route.key, limit_s=120.0)
+        self._link.ask("open_key", self._route.key, limit_s=_KEY_LIMIT_S)
         self._send_width()
         self._link.ask("capture", list(capture))
 
@@ -254,7 +286,11 @@ class GpuBench:
     def close_key(self) -> KeyFacts:
         """Free the operands and return the key's facts."""
         assert self._route is not None
-        self._link.ask("close_key")
+        try:
+            self._link.ask("close_key")
+        except WorkerLostError:
+            self._link.start()
+            self.start()
         self._readings.append(self.watch.reading())
         conditions = summary(self._readings)
         conditions["seconds"] = round(self._clock() - self._began, 3)

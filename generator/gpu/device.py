@@ -67,7 +67,7 @@ class Watch:
             return
         try:
             pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId_v2(pci.encode())
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci.encode())
         except pynvml.NVMLError:
             return
         self._nvml = pynvml

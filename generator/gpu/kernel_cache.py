@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.errors import CompileError
 from generator.gpu.compile import BASE_OPTIONS, Compiled, KernelReport, compile_unit, source_digest
 from generator.gpu.nvrtc import find_toolkits, load_nvrtc, toolkit_for
 
@@ -42,6 +43,11 @@ def wanted_kernels(plans: Iterable[Sequence[Launch]]) -> dict[str, set[str]]:
         for launch in plan:
             wanted.setdefault(launch.source, set()).add(launch.kernel)
     return wanted
+
+
+def wanted_names(plan: Iterable[Launch]) -> list[tuple[str, str]]:
+    """Return the (source stem, expression) pairs of one plan, in launch order."""
+    return [(launch.source, launch.kernel) for launch in plan]
 
 
 def unit_digest(folder: Path, stem: str, arch: str) -> str:
@@ -97,6 +103,28 @@ class KernelCache:
             found.append((unit[1], compiled))
             on_unit(place, len(units))
         return _merged(found)
+
+    def compile_all(
+        self,
+        root: Path,
+        wanted: Mapping[str, Collection[str]],
+        arch: str,
+        on_unit: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> tuple[list[tuple[str, Compiled]], dict[tuple[str, str], str]]:
+        """Compile as `compile` does, but go on past refused expressions; return them with the compiler's words."""
+        try:
+            return self.compile(root, wanted, arch, on_unit), {}
+        except CompileError:
+            pass
+        units: list[tuple[str, Compiled]] = []
+        refused: dict[tuple[str, str], str] = {}
+        for stem, names in wanted.items():
+            for name in sorted(names):
+                try:
+                    units += self.compile(root, {stem: {name}}, arch)
+                except CompileError as error:
+                    refused[stem, name] = str(error)
+        return units, refused
 
     def _run(self, units: Sequence[Unit]) -> Iterable[tuple[Unit, Compiled]]:
         if self._jobs <= 1 or len(units) <= 1:

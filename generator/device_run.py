@@ -1,0 +1,236 @@
+"""A run on a real device, up to the sweep: overrides, card, occupants, kernels, references, journal."""
+
+from __future__ import annotations
+
+import os
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Self
+
+from ninfer_device_profiles.overrides import Overrides
+
+from generator.core.dispatch import dispatcher
+from generator.core.reference import parse_reference_gpus
+from generator.core.route import COMPILED
+from generator.errors import DeviceError
+from generator.gpu.bench import GpuBench
+from generator.gpu.device import refuse_busy
+from generator.gpu.kernel_cache import KernelCache, cache_folder
+from generator.gpu.link import Link
+from generator.gpu.references import ensure_references, references_digest
+from generator.journal import Journal
+from generator.repository import find_repository, read_text
+from generator.revision import git_output
+from kernels import ROOT
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from generator.core.catalog import Catalog
+    from generator.core.evidence import Scalar
+    from generator.core.limits import Limits
+    from generator.core.route import Launch, Route
+    from generator.core.workload import Workload
+
+OVERHEAD_US = 25.0
+"""What a sample costs beside flush and kernel, for the estimate of the first line."""
+
+_VARIABLES = (
+    "NINFER_SMALLT_PV_F16",
+    "NINFER_PROMPT_PV_F16",
+    "NINFER_PROMPT_PACK_GQA",
+    "NINFER_PROMPT_FAST",
+    "NINFER_GDN_TWO_STAGE",
+    "NINFER_ATTN_PARALLEL_TILES",
+    "NINFER_LINEAR_ROUTES",
+    "NINFER_T2_I8_SMALL",
+)
+"""Variables that change a route; ``NINFER_PREFILL_ALIGN`` does not reach calibration (engine-profiles 2.4)."""
+
+_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "nvidia-cuda-nvrtc", "nvidia-ml-py", "numpy")
+
+
+def refuse_overrides(environment: Mapping[str, str]) -> None:
+    """Raise if an override variable would change a route: the same thing would be measured twice.
+
+    Raises:
+        DeviceError: names the variables that are set.
+    """
+    overrides = Overrides.from_environment(environment)
+    found = [name for name in _VARIABLES if name in environment]
+    if overrides.linear_routes is None and "NINFER_LINEAR_ROUTES" in found:
+        found.remove("NINFER_LINEAR_ROUTES")
+    if found:
+        given = ", ".join(f"{name}={environment[name]!r}" for name in found)
+        raise DeviceError(
+            f"environment: {given}; an override wins over the schedules that calibration forces, so it would measure "
+            "one route twice and store it. Unset it and run again"
+        )
+
+
+def device_count(families: str) -> int:
+    """Return the number of CUDA devices."""
+    from generator.core.limits import LIMITS  # noqa: PLC0415
+
+    link = Link(families, 0, LIMITS)
+    link.stop()
+    return link.facts.devices
+
+
+class DeviceRun:
+    """One device, from its worker's start to its end.
+
+    Args:
+        families: ``module:function`` that the worker imports.
+        index: CUDA device index.
+        limits: the run's numbers.
+        catalog: of the same families.
+        exhaustive: time hopeless candidates to the end.
+        root: folder of the ``.cu`` files.
+    """
+
+    def __init__(
+        self,
+        families: str,
+        index: int,
+        limits: Limits,
+        catalog: Catalog,
+        *,
+        exhaustive: bool = False,
+        root: Path = ROOT,
+    ) -> None:
+        self._families = families
+        self._limits = limits
+        self._catalog = catalog
+        self._root = root
+        self._jobs = os.cpu_count() or 1
+        self._exhaustive = exhaustive
+        self._link = Link(families, index, limits)
+        self.bench = GpuBench(
+            link=self._link,
+            root=root,
+            catalog=catalog,
+            limits=limits,
+            kernels=KernelCache(cache_folder(), self._jobs),
+            clock=time.monotonic,
+            exhaustive=exhaustive,
+        )
+        device = self.bench.facts().device
+        board = device.uuid_hash or f"device{index}"
+        name = f"{device.hardware_class}-{device.multiprocessors}-{board}.jsonl"
+        self.journal = Journal(cache_folder().parent / "journals" / name)
+
+    def __enter__(self) -> Self:
+        """Return the run."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the worker."""
+        self._link.stop()
+
+    @property
+    def capability(self) -> int:
+        """Return major * 10 + minor."""
+        return self.bench.device_facts.capability
+
+    def refuse_other_card(self, slug: str | None) -> None:
+        """Raise unless this device is the reference card ``slug``, if one is named.
+
+        Raises:
+            DeviceError: another card, or no such card; names both.
+        """
+        if slug is None:
+            return
+        repository = find_repository()
+        name = repository.relative(repository.reference)
+        cards = {card.slug: card for card in parse_reference_gpus(read_text(repository.reference, name), name)}
+        if slug not in cards:
+            raise DeviceError(f"--card {slug!r}: not in {name}; expected one of {', '.join(sorted(cards))}")
+        card, device = cards[slug], self.bench.facts().device
+        if (device.hardware_class, device.multiprocessors) != (card.hardware_class, card.multiprocessors):
+            raise DeviceError(
+                f"this device is {device.hardware_class} with {device.multiprocessors} SMs, expected "
+                f"{card.hardware_class} with {card.multiprocessors} ({card.name}); choose it with --device, or run "
+                "`nox -s calibrate` for any card"
+            )
+
+    def occupants(self, *, allow: bool) -> str:
+        """Return what else uses the device, empty when idle; call it before `start`.
+
+        Raises:
+            DeviceError: something does, and that is not allowed.
+        """
+        device = self.bench.facts().device
+        try:
+            refuse_busy(self.bench.watch, f"{device.name} ({device.pci})")
+        except DeviceError as error:
+            if not allow:
+                raise
+            return str(error).partition(";")[0]
+        return ""
+
+    def start(self) -> None:
+        """Create the worker's context and prove flush and timer."""
+        self.bench.start()
+
+    def opening(self, work: Workload) -> str:
+        """Return the first line of a run: what, on which card, how many timings, about how long."""
+        device = self.bench.facts().device
+        seconds = work.seconds(self._limits, self.bench.read_rate, self.bench.flush_bytes, OVERHEAD_US)
+        limit = f", {device.power_limit_w} W" if device.power_limit_w else ""
+        return (
+            f"calibrating {len(work.routes)} route keys ({work.points} points) on {device.name} "
+            f"({device.multiprocessors} SMs{limit}) as {device.hardware_class}: "
+            f"{work.timings(self._limits)} timings, about {max(seconds, 1):.0f} s once kernels are compiled"
+        )
+
+    def prepare(self, work: Workload, note: Callable[[str], None]) -> None:
+        """Compile and load every kernel that a forced candidate names, and compute the references."""
+        began = time.monotonic()
+        plans = [plan for route in work.routes for plan in _plans(route, self._catalog, self.bench)]
+        seen = [0]
+
+        def on_unit(done: int, total: int) -> None:
+            if done == total or done * 10 // total > seen[0]:
+                seen[0] = done * 10 // total
+                note(f"compiled {done} of {total} units")
+
+        refused = self.bench.load_kernels(plans, on_unit)
+        for (stem, name), reason in refused.items():
+            note(f"{stem}.cu {name}: refused by the compiler, its candidates fail: {reason.splitlines()[0]}")
+        points = [(str(route.key), width) for route in work.routes for width in route.widths]
+        failures = ensure_references(self._families, references_digest(self._root), points, self._jobs)
+        for (key, width), reason in failures.items():
+            note(f"{key} w={width}: no wide-precision reference: {reason}")
+        note(f"kernels and references ready after {time.monotonic() - began:.1f} s")
+
+    def run_facts(self, now: dt.datetime, busy: str) -> dict[str, Scalar]:
+        """Return what the bench does not know: date, build, packages, options, occupants."""
+        build = os.environ.get("NINFER_BUILD_ID") or git_output(self._root, "describe", "--always", "--tags", "--dirty")
+        facts: dict[str, Scalar] = {
+            "date": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "ninfer_build": build or "unknown",
+            "exhaustive": self._exhaustive,
+        }
+        for package in _PACKAGES:
+            try:
+                facts[f"package {package}"] = version(package)
+            except PackageNotFoundError:
+                continue
+        return facts | ({"busy": busy} if busy else {})
+
+
+def _plans(route: Route, catalog: Catalog, bench: GpuBench) -> list[tuple[Launch, ...]]:
+    """Return the plans of every legal candidate of ``route``, nothing installed; what has no plan fails later."""
+    assert route.operation is not None
+    found: list[tuple[Launch, ...]] = []
+    for width in route.widths:
+        for name in (COMPILED, *(item.schedule for item in route.candidates if item.legal(width))):
+            ask = dispatcher(catalog, {}, force=(route.key, name))
+            try:
+                found.append(route.operation.plan(width, ask, bench.device_facts))
+            except (ValueError, LookupError):
+                continue
+    return found

@@ -1,0 +1,213 @@
+"""Measure every route family on a GPU and store the profile where the engine looks for it.
+
+Exit 0: stored. Exit 1: the device is absent, busy or another card, or storing was refused. Exit 2: usage.
+Ctrl-C leaves a journal; the command that goes on from it is printed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ninfer_device_profiles.location import profile_location
+from ninfer_device_profiles.model import Document
+from ninfer_device_profiles.store import store_profile
+from ninfer_device_profiles.writing import serialise
+
+from generator.calibration import Outcomes, calibrate, recorded_rule, summary_lines
+from generator.core.catalog import build_catalog
+from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.limits import LIMITS
+from generator.core.route import Group
+from generator.core.verdict import Rule
+from generator.core.workload import Workload, select_routes
+from generator.device_run import DeviceRun, device_count, refuse_overrides
+from generator.errors import GeneratorError, UsageError
+from generator.progress import ticker
+from generator.replay import ReplayBench
+from generator.repository import read_text, write_files
+from generator.shipped import shipped_diff
+from kernels import find_families
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from generator.core.catalog import Catalog
+    from generator.core.limits import Limits
+    from generator.output import Output
+
+FAMILIES = "kernels:find_families"
+_SKIPS = (Group.TERNARY, Group.GROUPWISE, Group.ATTENTION, Group.LINEAR_ATTENTION)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the verb's arguments: the engine tool's own, then ours."""
+    parser.add_argument("--device", default="0", metavar="N", help="CUDA device index, or all (default: 0)")
+    parser.add_argument("--out", metavar="PATH", default="", help="profile file (default: where the engine looks)")
+    parser.add_argument("--print", action="store_true", dest="print_entry", help="print the stored entry to stdout")
+    parser.add_argument("--repeat", type=int, metavar="N", help="samples a median, at least 3 (default: 11)")
+    parser.add_argument("--margin", type=float, metavar="F", help="share a candidate must save (default: 0.03)")
+    for group in _SKIPS:
+        parser.add_argument(f"--no-{group}", action="store_true", help=f"skip the {group} family")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="only route keys with this prefix")
+    parser.add_argument("--detail", action="store_true", help="log every candidate's time")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--rule", choices=[rule.value for rule in Rule], help="default: guarded")
+    parser.add_argument("--exhaustive", action="store_true", help="time hopeless candidates to the end")
+    parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
+    parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (default: a cache folder)")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="decide from evidence instead of measuring")
+    parser.add_argument("--card", metavar="NAME", help="refuse any other card, for example rtx-3090")
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Calibrate."""
+    catalog = build_catalog(find_families())
+    if arguments.replay is not None:
+        return _replay(arguments, output, catalog)
+    refuse_overrides(os.environ)
+    if arguments.device != "all":
+        return _measure(arguments, output, catalog, _index(arguments.device))
+    codes = [_measure(arguments, output, catalog, index) for index in range(device_count(FAMILIES))]
+    return max(codes)
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(f"--device {text!r}: expected a CUDA device index (0, 1, …) or all")
+    return int(text)
+
+
+def _rule(arguments: Namespace, rule: Rule, limits: Limits) -> tuple[Rule, Limits]:
+    if arguments.rule is not None:
+        rule = Rule(arguments.rule)
+    if arguments.margin is not None:
+        limits = replace(limits, min_gain=arguments.margin)
+    if arguments.repeat is not None:
+        limits = replace(limits, samples=max(arguments.repeat, limits.least_samples))
+    return rule, limits
+
+
+def _selected(arguments: Namespace, catalog: Catalog, capability: int) -> Workload:
+    skip = [group for group in _SKIPS if getattr(arguments, f"no_{group.replace('-', '_')}")]
+    return select_routes(catalog, only=arguments.only, skip=skip, capability=capability)
+
+
+def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
+    name = str(arguments.replay)
+    evidence = load_evidence(read_text(arguments.replay, name), name)
+    rule, limits = _rule(arguments, *recorded_rule(evidence))
+    measured = {facts.key for facts in evidence.keys}
+    work = _selected(arguments, catalog, evidence.device.capability)
+    routes = [route for route in (*work.routes, *work.pending) if route.key in measured]
+    routes.sort(key=lambda route: route.order)
+    bench = ReplayBench(evidence, name)
+    points = sum(len(route.widths) for route in routes)
+    _note(arguments, output, f"replaying {len(routes)} route keys ({points} points) of {name}, {rule} rule; no GPU")
+    progress = ticker(output, points, quiet=arguments.quiet)
+    try:
+        outcomes = calibrate(
+            bench=bench,
+            catalog=catalog,
+            routes=routes,
+            limits=limits,
+            rule=rule,
+            run={},
+            journal=None,
+            resume=False,
+            progress=progress,
+            detail=arguments.detail,
+        )
+    finally:
+        progress.close()
+    return _store(arguments, output, catalog, outcomes, arguments.evidence)
+
+
+def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int) -> int:
+    rule, limits = _rule(arguments, Rule.GUARDED, LIMITS)
+    with DeviceRun(FAMILIES, index, limits, catalog, exhaustive=arguments.exhaustive) as device:
+        device.refuse_other_card(arguments.card)
+        busy = device.occupants(allow=arguments.allow_busy)
+        work = _selected(arguments, catalog, device.capability)
+        for line in _pending_lines(work):
+            _note(arguments, output, line)
+        if not work.routes:
+            raise GeneratorError("nothing to measure: the kernels of every selected key are pending")
+        device.start()
+        _note(arguments, output, device.opening(work))
+        device.prepare(work, lambda text: _note(arguments, output, text))
+        run = device.run_facts(dt.datetime.now(dt.UTC), busy)
+        progress = ticker(output, work.points, quiet=arguments.quiet)
+        try:
+            outcomes = calibrate(
+                bench=device.bench,
+                catalog=catalog,
+                routes=work.routes,
+                limits=limits,
+                rule=rule,
+                run=run,
+                journal=device.journal,
+                resume=arguments.resume,
+                progress=progress,
+                detail=arguments.detail,
+            )
+        except KeyboardInterrupt:
+            progress.close()
+            output.note(f"stopped; finished keys are in {device.journal.path}\nresume: {resume_command(sys.argv)}")
+            raise
+        finally:
+            progress.close()
+        folder = arguments.evidence or device.journal.path.parent.parent / "evidence"
+        code = _store(arguments, output, catalog, outcomes, folder)
+        device.journal.finish()
+    return code
+
+
+def resume_command(words: list[str]) -> str:
+    """Return the command line ``words`` with ``--resume``, as a shell takes it."""
+    program = Path(words[0])
+    start = ["python", "-m", "generator"] if program.name == "__main__.py" else [program.name]
+    rest = [word for word in words[1:] if word != "--resume"]
+    return shlex.join([*start, *rest, "--resume"])
+
+
+def _pending_lines(work: Workload) -> list[str]:
+    if not work.pending:
+        return []
+    names = sorted({route.key.partition("/")[0] for route in work.pending})
+    return [f"pending, not measured: {len(work.pending)} keys whose kernels are not written ({', '.join(names)})"]
+
+
+def _note(arguments: Namespace, output: Output, text: str) -> None:
+    if not arguments.quiet:
+        output.note(text)
+
+
+def _store(arguments: Namespace, output: Output, catalog: Catalog, outcomes: Outcomes, folder: Path | None) -> int:
+    """Write evidence, store the entry, and close as the engine's tool does."""
+    evidence = outcomes.evidence
+    for line in summary_lines(outcomes):
+        _note(arguments, output, line)
+    if folder is not None:
+        stamp = "".join(letter for letter in str(evidence.run.get("date", "undated")) if letter not in "-:")
+        path = folder / evidence.device.hardware_class / f"{stamp}.json"
+        write_files({path: dump_evidence(evidence).encode()})
+        _note(arguments, output, f"evidence: {path}")
+    location = profile_location(os.environ, platform=sys.platform, explicit=arguments.out)
+    stored = store_profile(outcomes.profile, location.path)
+    if arguments.print_entry:
+        output.text(serialise(Document(devices=(stored.profile,))))
+    if not arguments.quiet:
+        output.note(shipped_diff(outcomes.profile, catalog).rstrip("\n"))
+    profile = stored.profile
+    output.note(
+        f"stored {len(profile.routes)} measured keys for {profile.hardware_class} ({profile.multiprocessors} SMs, "
+        f"route catalog {evidence.catalog}) in {stored.path}"
+    )
+    return 1 if outcomes.incomplete else 0
