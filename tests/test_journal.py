@@ -1,0 +1,75 @@
+"""The journal: what survives a crash, and what a resumption refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generator.core.route import CatalogDigest
+from generator.errors import EvidenceError
+from generator.journal import Header, Journal
+from tests.core.toy import DEVICE, KEY, point, timed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = Header(catalog=CatalogDigest("c" * 16), device=DEVICE, rule={"name": "engine"}, run={"date": "today"})
+ITEM = point(timed("c", 90.0, 90.0))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal(tmp_path / "journals" / "card.jsonl")
+    journal.start(HEADER)
+    return journal
+
+
+def test_finished_keys_come_back_with_the_facts_of_the_run_that_began(journal: Journal) -> None:
+    journal.add(ITEM.keys[0], ITEM.trials)
+    finished, run = Journal(journal.path).resume(replace(HEADER, run={"date": "tomorrow"}))
+    assert finished == {KEY: (ITEM.keys[0], ITEM.trials)}
+    assert run == {"date": "today"}
+
+
+def test_a_line_that_a_crash_cut_off_is_dropped_and_written_over(journal: Journal) -> None:
+    journal.add(ITEM.keys[0], ITEM.trials)
+    whole = journal.path.read_text()
+    journal.path.write_text(whole + '{"facts": {"key": "to')
+    finished, _ = journal.resume(HEADER)
+    assert list(finished) == [KEY]
+    assert journal.path.read_text() == whole
+
+
+def test_another_run_is_refused_with_both_values(journal: Journal) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        journal.resume(replace(HEADER, rule={"name": "guarded"}))
+    assert str(caught.value) == (
+        f"{journal.path}: rule is {{'name': 'engine'}}, this run's is {{'name': 'guarded'}}; a run is resumed only by "
+        "the same one. Repeat the options it began with, or run without --resume to start anew"
+    )
+
+
+def test_nothing_to_resume_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    with pytest.raises(EvidenceError) as caught:
+        Journal(path).resume(HEADER)
+    assert str(caught.value) == (
+        f"{path}: No such file or directory; nothing to resume. Run without --resume to start anew"
+    )
+
+
+def test_a_damaged_line_in_the_middle_is_an_error(journal: Journal) -> None:
+    journal.path.write_text(journal.path.read_text() + "{]\n")
+    with pytest.raises(EvidenceError, match="line 2: "):
+        journal.resume(HEADER)
+
+
+def test_starting_anew_keeps_the_interrupted_journal_beside_it(journal: Journal) -> None:
+    journal.add(ITEM.keys[0], ITEM.trials)
+    before = journal.path.read_text()
+    journal.start(HEADER)
+    assert journal.path.with_name("card.jsonl.previous").read_text() == before
+    journal.finish()
+    assert not journal.path.exists()

@@ -1,0 +1,167 @@
+"""The verb calibrate without a GPU: replays, options, exit codes, what is printed where."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from ninfer_device_profiles.reading import parse_document
+
+from generator.__main__ import run_verb
+from generator.core.evidence import Evidence
+from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.limits import LIMITS
+from generator.core.sweep import Sweep, rule_facts
+from generator.core.verdict import Rule
+from generator.device_run import refuse_overrides
+from generator.errors import DeviceError
+from generator.verbs.calibrate import resume_command
+from tests.core.fake_bench import FakeBench, Truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from generator.core.catalog import Catalog
+
+TRUTH: Truth = {
+    ("t2_i8_small/5120x6144", 4, "r16c8s3"): 80.0,
+    ("gdn_two_stage/h48", 8192, "on"): 60.0,
+    ("attn_prompt_fast", 1, "on"): 50.0,
+}
+
+
+@pytest.fixture(scope="module")
+def evidence(catalog: Catalog) -> Evidence:
+    """Evidence of all 67 keys, times made up."""
+    bench = FakeBench(catalog, TRUTH, spread=0.002)
+    sweep = Sweep(catalog=catalog, limits=LIMITS, rule=Rule.GUARDED)
+    results = list(sweep.keys(catalog.calibrated, bench, lambda _key, _width: None))
+    facts = bench.facts()
+    return Evidence(
+        bench=facts.kind,
+        catalog=catalog.digest(),
+        device=facts.device,
+        rule=rule_facts(Rule.GUARDED, LIMITS),
+        run={
+            **facts.run,
+            "date": "2026-11-29T22:00:00Z",
+            "ninfer_build": "test",
+            "twins_judged": 492,
+            "twins_switched": 0,
+        },
+        keys=tuple(result.facts for result in results),
+        trials=tuple(trial for result in results for trial in result.trials),
+    )
+
+
+@pytest.fixture
+def file(evidence: Evidence, tmp_path: Path) -> Path:
+    path = tmp_path / "evidence.json"
+    path.write_text(dump_evidence(evidence))
+    return path
+
+
+def calibrate(*words: str) -> int:
+    return run_verb("calibrate", words, program="ninfer-calibrate")
+
+
+def test_a_replay_stores_the_entry_and_closes_as_the_engines_tool(
+    file: Path, tmp_path: Path, catalog: Catalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "profiles.json"
+    assert calibrate("--replay", str(file), "--out", str(out), "--print", "--quiet") == 0
+    printed = capsys.readouterr()
+    assert printed.err == (
+        f"stored 67 measured keys for nvidia-toy-sm90 (4 SMs, route catalog {catalog.digest()}) in {out}\n"
+    )
+    assert printed.out == out.read_text()
+    (entry,) = parse_document(out.read_bytes(), "out").devices
+    assert entry.origin == "ninfer-calibrate on NVIDIA Toy"
+    assert entry.calibration is not None
+    assert entry.calibration.date == "2026-11-29T22:00:00Z"
+    assert entry.routes["attn_prompt_fast"] == ((1, "on"),)
+    assert entry.routes["gdn_two_stage/h48"] == ((4096, ""), (2147483647, "on"))
+    assert entry.routes["t2_i8_small/5120x6144"] == ((3, ""), (4, "r16c8s3"), (32, ""))
+    assert entry.routes["attn_i8_small/h24/int8/w1"] == ((1048576, ""),)
+
+
+def test_a_replay_gives_the_same_evidence_byte_for_byte(file: Path, tmp_path: Path, evidence: Evidence) -> None:
+    words = ("--replay", str(file), "--out", str(tmp_path / "p.json"), "--evidence", str(tmp_path / "again"))
+    assert calibrate(*words) == 0
+    again = tmp_path / "again" / "nvidia-toy-sm90" / "20261129T220000Z.json"
+    assert again.read_bytes() == file.read_bytes()
+    assert load_evidence(again.read_text(), "again").device == evidence.device
+
+
+def test_progress_lines_are_the_engines(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate("--replay", str(file), "--out", str(tmp_path / "p.json"), "--only", "attn_prompt") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"replaying 1 route keys (1 points) of {file}, guarded rule; no GPU"
+    assert lines[1].startswith("attn_prompt_fast w=1 compiled ")
+    assert lines[1].endswith(" us")
+    assert " us -> on " in lines[1]
+    assert lines[2] == "calibration: 1 keys measured, 1 routed off the compiled route in 0.5 s"
+    assert lines[-1].startswith("stored 1 measured keys for nvidia-toy-sm90 (4 SMs, route catalog ")
+    assert any("attn_prompt_fast" in line for line in lines[4:-1])
+
+
+def test_detail_reports_every_candidate(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "p.json")
+    assert calibrate("--replay", str(file), "--out", out, "--only", "t2_i8_small/5120x6144", "--detail") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("t2_i8_small/5120x6144 w=4 r16c8s3 8") and "(compiled " in line for line in lines)
+
+
+def test_another_margin_decides_anew_from_the_same_samples(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    assert calibrate("--replay", str(file), "--out", str(out), "--margin", "0.45", "--quiet") == 0
+    (entry,) = json.loads(out.read_text())["devices"]
+    assert entry["routes"]["gdn_two_stage/h48"] == [[2147483647, ""]]
+    assert entry["routes"]["attn_prompt_fast"] == [[1, "on"]]
+
+
+def test_a_limited_replay_keeps_the_other_keys_of_the_same_catalog(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    calibrate("--replay", str(file), "--out", str(out), "--quiet")
+    whole = out.read_text()
+    assert calibrate("--replay", str(file), "--out", str(out), "--only", "attn_", "--quiet") == 0
+    assert out.read_text() == whole
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("--help",), 0), (("--unknown",), 2), (("--repeat",), 2), (("--only", "nothing"), 2), (("--device", "x"), 2)],
+)
+def test_exit_codes(words: tuple[str, ...], code: int, file: Path) -> None:
+    replay = ("--replay", str(file)) if words[0] == "--only" else ()
+    assert calibrate(*words, *replay) == code
+
+
+def test_a_missing_evidence_file_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.json"
+    assert calibrate("--replay", str(path)) == 1
+    assert capsys.readouterr().err == f"ninfer-calibrate: {path}: not there; expected a file\n"
+
+
+@pytest.mark.parametrize("value", ["0", "1", ""])
+def test_an_override_that_would_change_a_route_refuses(value: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        refuse_overrides({"NINFER_PROMPT_FAST": value, "NINFER_PREFILL_ALIGN": "0"})
+    assert str(caught.value) == (
+        f"environment: NINFER_PROMPT_FAST={value!r}; an override wins over the schedules that calibration forces, so "
+        "it would measure one route twice and store it. Unset it and run again"
+    )
+
+
+def test_overrides_without_effect_do_not_refuse() -> None:
+    refuse_overrides({"NINFER_LINEAR_ROUTES": "Unified", "NINFER_PREFILL_ALIGN": "0", "NINFER_BUILD_ID": "x"})
+    with pytest.raises(DeviceError):
+        refuse_overrides({"NINFER_LINEAR_ROUTES": "unified"})
+
+
+def test_the_resume_command_is_the_one_typed_with_resume() -> None:
+    assert resume_command(["/x/generator/__main__.py", "calibrate", "--only", "a b"]) == (
+        "python -m generator calibrate --only 'a b' --resume"
+    )
+    assert resume_command(["/bin/ninfer-calibrate", "--resume"]) == "ninfer-calibrate --resume"
