@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from generator.core.route import CompiledTable, Group, Route, RouteFamily, RouteKey
+from generator.core.route import Group, Route, RouteFamily, RouteKey
+from kernels.attention import SmallT
+from kernels.tiers import compiled_tier
 from kernels.widths import WINDOWS, any_width
 
 CODINGS = ("rk8v4", "rk4v4", "rk4v4-e8", "rk2v4-e8", "int8")
@@ -48,30 +50,19 @@ def row_tiles(width: int) -> int:
     return -(-width * 6 // 16)
 
 
-def compiled(width: int) -> CompiledTable:
-    """Return the compiled tiers of ``width`` query tokens by window (engine-kernels 7.4.5)."""
-    if width <= 3:
-        return CompiledTable(default=((None, "8x2x32"),))
-    if width == 4:
-        return CompiledTable(default=((1029, "16x1x32"), (None, "8x2x32")))
-    if width == 5:
-        return CompiledTable(default=((128, "16x1x32"), (512, "32x1x32"), (1029, "16x1x32"), (None, "8x2x32")))
-    return CompiledTable(
-        default=((128, "12x1x32"), (160, "24x1x32"), (2054, "12x1x32"), (8198, "12x1x64d"), (None, "6x2x32"))
-    )
-
-
 FAMILY = RouteFamily(
     name="attn_i8_small",
     group=Group.ATTENTION,
+    source="attn_i8_small",
     routes=tuple(
         Route(
             key=RouteKey(f"attn_i8_small/h24/{coding}/w{width}"),
             order=28 + 8 * place + width - 1,
             widths=WINDOWS,
             candidates=TIERS[row_tiles(width)],
-            compiled=compiled(width),
+            compiled=compiled_tier(width),
             stretch={262144: 1048576},
+            operation=SmallT(coding=coding, tokens=width),
         )
         for place, coding in enumerate(CODINGS)
         for width in QUERY_WIDTHS

@@ -1,0 +1,164 @@
+// Small-T split-KV attention over a paged cache of the INT8 family.
+//
+//   out[t][h] = softmax over keys j <= positions[t] of (0.0625 q[t][h] . k_j), times V
+//
+// attn_i8_small: grid (4 KV heads, splits, rows of the batch), block 32 W. One CTA sweeps the keys of one split for
+// the 6 tokens x 6 heads of one KV head in blocks of Bc and stores unnormalised sums. Splits past the active count
+// exit at once; an active but empty split stores m = -inf, l = 0, sums of 0.
+// attn_i8_small_reduce: grid (24, 1, tokens x batch), block 256: one output row from the partials of all active splits.
+// attn_i8_small_positions: grid 1, block 32: the positions of one call, in place of the engine's upload.
+//
+//   q, out                 BF16 [batch][tokens][24][256]
+//   key_codes, ...         planes of the cache, see kv_codes.cuh; pages: logical -> physical page
+//   positions              int32 [batch][tokens], ascending; the last one is the newest key
+//   acc                    FP32 [batch][splits][tokens][24][256]
+//   m, l                   FP32 [batch][splits][tokens][24], m in the natural domain
+//   tokens                 query tokens of a batch row, 1 to 8, ceil(6 tokens / 16) = RT
+//   wave                   CTAs of a whole wave over 4; 0: no whole-wave rule (batches)
+//
+// Template parameters: C coding; RT row tiles 1 to 3; W warps; B CTAs an SM that the register budget must allow; Bc 32
+// or 64; QS 1, or 2 producer warps a row tile (q); Early: next block fetched to registers at the top of the block (e);
+// Dynamic: the arena is dynamic shared memory (d, q), `shared_bytes` of attn::Tile; PvF16: attn_pv_f16.
+#include "attn_tile.cuh"
+
+namespace {
+
+// Splits that `window` keys ask for, before the whole-wave rule (engine-kernels 7.4.6).
+__device__ int base_splits(int window, int tokens) {
+  int most = 85;
+  int keys = window <= 4096 ? 64 : window <= 8198 ? 128 : window <= 16390 ? 256 : 480;
+  if (tokens == 5 && window > 128 && window <= 512) keys = 32;
+  if (tokens >= 6 && window > 128 && window <= 160) keys = 24;
+  if (tokens >= 6 && window > 5000 && window <= 8198) {
+    keys = 192;
+    most = 42;
+  }
+  return max(4, min(most, (window + keys - 1) / keys));
+}
+
+__device__ int active_splits(int window, int tokens, int wave, int capacity) {
+  int splits = base_splits(window, tokens);
+  if (wave > 0 && splits > wave) {
+    const int least = (window + 3967) / 3968;
+    splits = min(splits, wave * ((least + wave - 1) / wave));
+  }
+  return min(splits, capacity);
+}
+
+}  // namespace
+
+template <kv::Coding C, int RT, int W, int B, int Bc, int QS, bool Early, bool Dynamic, bool PvF16>
+__global__ void __launch_bounds__(32 * W, B)
+    attn_i8_small(const __nv_bfloat16* __restrict__ q, const unsigned char* __restrict__ key_codes,
+                  const __half* __restrict__ key_scales, const unsigned char* __restrict__ value_codes,
+                  const __half* __restrict__ value_scales, const int* __restrict__ pages,
+                  const int* __restrict__ positions, float* __restrict__ acc, float* __restrict__ m,
+                  float* __restrict__ l, int tokens, int wave) {
+  using Tile = attn::Tile<C, RT, W, Bc, QS, Early, PvF16, attn::group>;
+  static_assert(RT >= 1 && RT <= 3, "up to 8 tokens of 6 heads are 3 row tiles");
+  static_assert(Dynamic || Tile::shared_bytes <= 48 * 1024, "a static arena ends at 48 KiB");
+  __shared__ alignas(128) unsigned char fixed[Dynamic ? 16 : Tile::shared_bytes];
+  extern __shared__ __align__(128) unsigned char dynamic[];
+
+  const int head = blockIdx.x;
+  const int split = blockIdx.y;
+  const int splits = gridDim.y;
+  const int batch = blockIdx.z;
+  positions += batch * tokens;
+  const int window = positions[tokens - 1] + 1;
+  const int active = active_splits(window, tokens, wave, splits);
+  if (split >= active) return;
+
+  const int blocks = (window + Bc - 1) / Bc;
+  const int span = blocks >= active ? (blocks + active - 1) / active * Bc : (window + active - 1) / active;
+  const int low = split * span;
+  const int high = min(low + span, window);
+
+  Tile tile(Dynamic ? dynamic : fixed);
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int row = warp % RT * 16 + lane / 4;
+  const int count = tokens * attn::group;
+  if (low < high) {
+    const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
+    const attn::Rows rows = {q + static_cast<long long>(batch) * tokens * attn::query_heads * kv::dims, 0, count,
+                             head * attn::group};
+    const int high_a = row < count ? positions[row / attn::group] + 1 : high;
+    const int high_b = row + 8 < count ? positions[(row + 8) / attn::group] + 1 : high;
+    tile.sweep(cache, rows, head, low, high, high_a, high_b, positions[0] + 1);
+  }
+
+  const long long base = (static_cast<long long>(batch) * splits + split) * tokens;
+  if (warp < Tile::producers) {
+    tile.reduce_sums();
+    if (warp < RT && lane % 4 == 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int r = row + half * 8;
+        if (r < count) {
+          const long long at = (base + r / attn::group) * attn::query_heads + head * attn::group + r % attn::group;
+          m[at] = half == 0 ? tile.max_low : tile.max_high;
+          l[at] = half == 0 ? tile.sum_low : tile.sum_high;
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + half * 8;
+    if (r < count) {
+      const long long at = (base + r / attn::group) * attn::query_heads + head * attn::group + r % attn::group;
+      float* to = acc + at * kv::dims + warp / RT * Tile::tiles * 8 + lane % 4 * 2;
+#pragma unroll
+      for (int t = 0; t < Tile::tiles; ++t) {
+        *reinterpret_cast<float2*>(to + t * 8) = make_float2(tile.acc[t][half * 2], tile.acc[t][half * 2 + 1]);
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    attn_i8_small_reduce(const float* __restrict__ acc, const float* __restrict__ m, const float* __restrict__ l,
+                         const int* __restrict__ positions, __nv_bfloat16* __restrict__ out, int tokens, int wave,
+                         int splits) {
+  constexpr int most = 128;
+  __shared__ float weight[most];
+  __shared__ float denominator;
+  const int head = blockIdx.x;
+  const int token = blockIdx.z % tokens;
+  const int batch = blockIdx.z / tokens;
+  const int window = positions[batch * tokens + tokens - 1] + 1;
+  const int active = active_splits(window, tokens, wave, splits);
+  const long long row = (static_cast<long long>(batch) * splits * tokens + token) * attn::query_heads + head;
+  const long long step = static_cast<long long>(tokens) * attn::query_heads;
+  if (threadIdx.x < 32) {
+    float largest = -INFINITY;
+    for (int s = threadIdx.x; s < active; s += 32) largest = fmaxf(largest, m[row + s * step]);
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, offset));
+    }
+    float sum = 0.0f;
+    for (int s = threadIdx.x; s < active; s += 32) {
+      const float part = l[row + s * step];
+      const float w = part > 0.0f ? exp2_fast((m[row + s * step] - largest) * attn::log2e) : 0.0f;
+      weight[s] = w;
+      sum += w * part;
+    }
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, offset);
+    if (threadIdx.x == 0) denominator = sum;
+  }
+  __syncthreads();
+  const float* from = acc + row * kv::dims + threadIdx.x;
+  float value = 0.0f;
+#pragma unroll 8
+  for (int s = 0; s < active; ++s) value += weight[s] * from[s * step * kv::dims];
+  const float total = denominator;
+  out[((static_cast<long long>(batch) * tokens + token) * attn::query_heads + head) * kv::dims + threadIdx.x] =
+      __float2bfloat16_rn(total > 0.0f ? value / total : 0.0f);
+}
+
+__global__ void attn_i8_small_positions(int* __restrict__ positions, int first, int count) {
+  for (int i = threadIdx.x; i < count; i += blockDim.x) positions[i] = first + i;
+}
