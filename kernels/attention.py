@@ -41,9 +41,6 @@ WINDOW = 262144
 PAGES = WINDOW // PAGE_TOKENS
 
 PV_F16 = RouteKey("attn_pv_f16")
-PACK_GQA = RouteKey("attn_pack_gqa")
-PROMPT_FAST = RouteKey("attn_prompt_fast")
-PARALLEL_TILES = RouteKey("attn_parallel_tiles")
 
 _KEY_SCALES = {
     "int8": (0.01, 0.02),
@@ -56,7 +53,7 @@ _KEY_SCALES = {
 
 _VALUE_SCALES = (0.01, 0.02)
 _QUERY_RANGE = 6.0
-_ROW = QUERY_HEADS * DIMS
+ROW = QUERY_HEADS * DIMS
 """Elements of q or out per token."""
 
 
@@ -205,7 +202,7 @@ class SmallCall:
             block=(32 * tier.warps, 1, 1),
             shared_bytes=tier.shared_bytes(row_tiles) if tier.dynamic else 0,
             args=(
-                Buf("q", where * _ROW),
+                Buf("q", where * ROW),
                 *cache_arguments(self.coding),
                 Buf(self.positions, where),
                 *partials,
@@ -221,7 +218,7 @@ class SmallCall:
             args=(
                 *partials,
                 Buf(self.positions, where),
-                Buf(self.out, where * _ROW),
+                Buf(self.out, where * ROW),
                 I32(self.tokens),
                 I32(wave),
                 I32(splits),
@@ -294,7 +291,7 @@ class SmallT:
     def outputs(self, width: int) -> tuple[Plane, ...]:
         """Return the shallow call's columns, then the full call's."""
         del width
-        return Plane("out_shallow", self.tokens * _ROW), Plane("out_full", self.tokens * _ROW)
+        return Plane("out_shallow", self.tokens * ROW), Plane("out_full", self.tokens * ROW)
 
     def restored(self, width: int) -> tuple[Plane, ...]:
         """Return no plane: nothing is changed in place."""
@@ -311,7 +308,7 @@ class SmallT:
 
     def floor_bytes(self, width: int) -> int:
         """Return the visible cache, query and output of both calls; partial sums can stay in the L2."""
-        return sum(cache_bytes(self.coding, depth) + 2 * 2 * self.tokens * _ROW for depth in self.depths(width))
+        return sum(cache_bytes(self.coding, depth) + 2 * 2 * self.tokens * ROW for depth in self.depths(width))
 
     def reference(self, width: int, host: HostOperands) -> Mapping[str, Expected]:
         """Return one query head of the first and last token of the shallow call."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from generator.core.route import Candidate, Group, Route, RouteFamily, RouteKey, Schedule
+from kernels.prompts import PackGqa
 from kernels.widths import OFF, SWITCH
 
 FAMILY = RouteFamily(
     name="attn_pack_gqa",
     group=Group.ATTENTION,
+    source="attn_prompt",
     routes=(
         Route(
             key=RouteKey("attn_pack_gqa"),
@@ -15,6 +17,7 @@ FAMILY = RouteFamily(
             widths=SWITCH,
             candidates=(Candidate(schedule=Schedule("on")),),
             compiled=OFF,
+            operation=PackGqa(),
         ),
     ),
 )

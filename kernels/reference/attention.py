@@ -23,9 +23,9 @@ SCALE = 0.0625
 
 
 def query(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Return query rows ``(n, 256)`` rotated, quantised per 64 dims and scaled back, in float64."""
+    """Return query rows ``(..., 256)`` rotated, quantised per 64 dims and scaled back, in float64."""
     codes, scales = quantise_query(rows)
-    wide = codes.astype(np.float64).reshape(-1, 4, 64) * scales.astype(np.float64)[..., None]
+    wide = codes.astype(np.float64).reshape(*scales.shape, 64) * scales.astype(np.float64)[..., None]
     return wide.reshape(rows.shape)
 
 
