@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.core.bench_readers import judged_cases
 from generator.core.evidence_file import load_evidence
 from generator.core.imported import read_imported
 from generator.core.measured import measured_source
 from generator.core.overrides import check_expiry, parse_overrides
 from generator.core.reference import parse_reference_gpus
+from generator.core.selected import selected_sources
 from generator.core.sources import Sources
 from generator.errors import DifferenceError, SourceError
+from generator.round_store import load_grids, load_round_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,7 +166,19 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
     measured = tuple(
         measured_source(item, name, digests[f"sources/measured/{name}"], catalog) for name, item in evidence
     )
-    return Sources(reference=reference, imported=imported, measured=measured, overrides=overrides, digests=digests)
+    rounds = load_round_files(repository.sources / "measured")
+    digests |= {f"sources/measured/{file.name}": file.sha256 for file in rounds}
+    for path in sorted((repository.sources / "measured").glob("*/rounds/grid.toml")):
+        take(path)
+    grids = load_grids(repository.sources / "measured")
+    return Sources(
+        reference=reference,
+        imported=imported,
+        measured=measured,
+        selected=selected_sources(rounds, judged_cases(), grids=grids),
+        overrides=overrides,
+        digests=digests,
+    )
 
 
 def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:

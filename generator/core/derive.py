@@ -1,13 +1,14 @@
 """Sources to the built-in table: a pure function, the same bytes every time.
 
 Per device and key the first of these answers: a decision by hand, the newest complete evidence of bench ``engine``,
-the newest of bench ``kernels``, the two-round selection, the imported entry. A measured ``unified/*`` key keeps the
-selected bands past its own last width. Keys whose every band is the compiled route are left out.
+the newest of bench ``kernels``, the two-round selection, the imported entry. A ``unified/*`` key that calibration
+measures is not the selection's to decide: its imported or measured bands stand, the selected ones answer past them.
+Keys whose every band is the compiled route are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ninfer_device_profiles.bands import layer_bands
@@ -78,7 +79,9 @@ def derive(sources: Sources, catalog: Catalog, *, with_extras: bool = False) -> 
     profiles: list[Profile] = []
     for device in sorted(known & set(shipped)):
         evidence_files = sorted(measured.get(device, ()), key=lambda item: (item.kind, item.date, item.file))
-        answers[device] = _answers(device, sources, imported.get(device), selected.get(device), evidence_files)
+        answers[device] = _answers(
+            device, sources, catalog, imported.get(device), selected=selected.get(device), evidence_files=evidence_files
+        )
         for key in answers[device]:
             catalog.route(key)
         profiles.append(
@@ -108,7 +111,9 @@ def _imported_device(item: Imported) -> Device:
 def _answers(
     device: Device,
     sources: Sources,
+    catalog: Catalog,
     imported: Imported | None,
+    *,
     selected: Selected | None,
     evidence_files: list[Measured],
 ) -> dict[RouteKey, Answer]:
@@ -118,7 +123,11 @@ def _answers(
             found[RouteKey(key)] = Answer(kind=Kind.IMPORTED, file=imported.file, bands=bands)
     if selected is not None:
         for route_key, bands in selected.routes.items():
-            found[route_key] = Answer(kind=Kind.SELECTED, file=selected.file, bands=bands)
+            known = found.get(route_key)
+            if known is not None and catalog.route(route_key).calibrated:
+                found[route_key] = replace(known, bands=layer_bands(known.bands, bands))
+            else:
+                found[route_key] = Answer(kind=Kind.SELECTED, file=selected.file, bands=bands)
     for evidence in evidence_files:
         for route_key, bands in evidence.routes.items():
             below = selected.routes.get(route_key) if selected is not None else None

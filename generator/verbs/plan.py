@@ -10,7 +10,9 @@ from rich.table import Table
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.core.plan import State, make_plan
+from generator.core.selected import rounds_present
 from generator.repository import current_day, find_repository, load_sources
+from generator.round_store import load_round_files
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     sources = load_sources(repository, catalog, current_day())
     derivation = derive(sources, catalog, with_extras=True)
-    plans = make_plan(sources, derivation, catalog, rounds={})
+    files = load_round_files(repository.sources / "measured")
+    plans = make_plan(sources, derivation, catalog, rounds=rounds_present(file.round for file in files))
     if arguments.json:
         output.json([_json(plan) for plan in plans])
         return 0
