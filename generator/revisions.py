@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def read_table(name: str, repository: Repository) -> bytes:
-    """Return the bytes that ``name`` stands for: an existing path first, then ``REV:path``, then a revision.
+    """Return the bytes that ``name`` stands for: an existing file first, then ``REV:path``, then a revision.
 
     Raises:
         SourceError: neither a file nor a revision, a revision without that file, or git is absent.
     """
-    if Path(name).exists():
+    if _is_there(name):
         return read_bytes(Path(name), name)
     revision, colon, inside = name.partition(":")
     path = inside if colon else repository.relative(repository.table)
@@ -37,6 +37,14 @@ def read_table(name: str, repository: Repository) -> bytes:
     if content is None:
         raise SourceError(f"{name}: {path!r} is not a file in revision {revision!r}; expected a profile document")
     return content
+
+
+def _is_there(name: str) -> bool:
+    """Return whether ``name`` is a path to something else than a folder; a folder may bear a branch's name."""
+    try:
+        return bool(name) and Path(name).exists() and not Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _commit(revision: str, name: str, repository: Repository) -> str:

@@ -124,7 +124,7 @@ def _cells(device: DeviceId, key: str, cells: Cells, route: Route | None) -> Ite
             yield Finding(rule=Rule.UNREACHABLE, device=device, key=key, first=cell.first, last=cell.last, text=text)
     for upper, lower in pairwise(cells):
         if upper.answer.layer is Layer.FILE and lower.answer.layer is Layer.BUILT_IN:
-            text = f"the profile file answers up to width {upper.last}, the built-in table past it"
+            text = f"the profile file answers up to width {upper.last}, the built-in table from {lower.first} on"
             yield Finding(rule=Rule.LAYERS_MEET, device=device, key=key, first=upper.last, last=lower.first, text=text)
 
 

@@ -1,4 +1,4 @@
-"""A review as plain JSON values; ``review.schema.json`` beside this file describes them."""
+"""A review as plain JSON values; ``schema/review.schema.json`` describes them."""
 
 from __future__ import annotations
 

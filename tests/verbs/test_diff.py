@@ -1,0 +1,155 @@
+"""The verb: what OLD and NEW may be, what it prints, and when the gate says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.verbs.conftest import Result
+
+    Command = Callable[..., Result]
+
+TABLE = "builtin_profiles/ninfer_device_profiles/device_profiles.json"
+LATE_KEYS = ("q4_linear_add/5120x17408", "q6_head/248320x5120")
+"""Keys of the RTX 3090 that an older line of the engine did not have."""
+
+
+def without(text: str, *keys: str) -> str:
+    """Return a table's text without ``keys`` of its first device."""
+    head, first, rest = text.partition('"hardware_class"')
+    entry, second, tail = rest.partition('{"hardware_class"')
+    lines = [line for line in entry.splitlines(keepends=True) if not any(f'"{key}"' in line for key in keys)]
+    return head + first + "".join(lines) + second + tail
+
+
+@pytest.fixture
+def repository(checkout: Path) -> Path:
+    """A checkout under git whose HEAD holds the committed table and whose first commit lacks two keys."""
+    table = checkout / TABLE
+    text = table.read_text()
+    table.write_text(without(text, *LATE_KEYS))
+    git(checkout, "init", "-q", "-b", "main")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-q", "-m", "before")
+    git(checkout, "tag", "before")
+    table.write_text(text)
+    git(checkout, "commit", "-q", "-a", "-m", "after")
+    return checkout
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", "-C", str(folder), *words], check=True, env=environment, capture_output=True)
+
+
+def test_the_working_tree_is_compared_with_head_by_default(repository: Path, command: Command) -> None:
+    result = command("diff", "--root", repository, "--gate")
+    assert result.code == 0
+    assert result.out.startswith(f"Device route profiles: HEAD -> {TABLE}\nNo routing change:")
+    assert "Tesla V100-SXM2-16GB (nvidia-tesla-v100-sxm2-16gb-sm70, 80 SMs)" in result.out
+
+
+def test_a_revision_stands_for_the_table_as_it_was(repository: Path, command: Command) -> None:
+    for old in ("before", f"before:{TABLE}", "HEAD~1"):
+        report = json.loads(command("diff", old, "--root", repository, "--json").out)
+        assert {item["key"] for item in report["changes"]} == set(LATE_KEYS)
+        assert {item["change"] for item in report["changes"] if item["acts_differently"]} == {"key added"}
+
+
+def test_changes_of_the_shipped_table_name_their_source(repository: Path, command: Command) -> None:
+    changes = json.loads(command("diff", "before", "--root", repository, "--json").out)["changes"]
+    evidence = {(item["key"], item["evidence"]["rule"]) for item in changes if item["acts_differently"]}
+    assert evidence == {(key, "imported") for key in LATE_KEYS}
+
+
+def test_the_gate_says_no_to_lost_coverage_and_names_it(repository: Path, command: Command) -> None:
+    plain = command("diff", "HEAD", "before", "--root", repository)
+    gated = command("diff", "HEAD", "before", "--root", repository, "--gate")
+    assert (plain.code, gated.code) == (0, 3)
+    assert plain.out == gated.out
+    assert gated.err == (
+        "python -m generator diff: the gate says no: coverage lost on nvidia-geforce-rtx-3090-sm86 (82 SMs), "
+        "'q4_linear_add/5120x17408' at widths 9-32; coverage lost on nvidia-geforce-rtx-3090-sm86 (82 SMs), "
+        "'q6_head/248320x5120' at widths 1-3, 19-20. Restore what is lost, or add evidence that it should go\n"
+    )
+
+
+def test_the_gate_says_no_to_a_dropped_device_and_an_unknown_schedule(repository: Path, command: Command) -> None:
+    document = json.loads((repository / TABLE).read_text())
+    dropped = document["devices"].pop()
+    document["devices"][0]["routes"]["attn_pv_f16"] = [[1, "unheard-of"]]
+    (repository / "new.json").write_text(json.dumps(document))
+    result = command("diff", "HEAD", repository / "new.json", "--root", repository, "--gate")
+    assert result.code == 3
+    assert f"device dropped on {dropped['hardware_class']} (188 SMs)" in result.err
+    assert "unknown schedule on nvidia-geforce-rtx-3090-sm86 (82 SMs), 'attn_pv_f16' at widths 1" in result.err
+
+
+def test_a_profile_file_is_laid_over_the_old_table(repository: Path, command: Command) -> None:
+    document = json.loads((repository / TABLE).read_text())
+    block = {"route_catalog": "ac2d7b3e311831b0"}
+    routes = {"q6_head/248320x5120": [[2, ""]]}
+    mine = {**document["devices"][0], "calibration": block, "routes": routes}
+    (repository / "mine.json").write_text(json.dumps({**document, "devices": [mine]}))
+    report = json.loads(command("diff", "HEAD", repository / "mine.json", "--root", repository, "--json").out)
+    assert [(item["first"], item["last"], item["old"]["acts"], item["new"]["layer"]) for item in report["changes"]] == [
+        (1, 2, "gemv", "profile file")
+    ]
+    assert report["new"].endswith("mine.json over HEAD")
+    assert "layers meet" in {item["rule"] for item in report["findings"]}
+    words = ("diff", "before", "HEAD", "--file", repository / "mine.json", "--root", repository, "--json")
+    over = json.loads(command(*words).out)
+    assert ("q6_head/248320x5120", 1) not in {(item["key"], item["first"]) for item in over["changes"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "message"),
+    [
+        ("nowhere", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
+        ("x\0y", "neither a file nor a revision"),
+        ("@{-1}:x", "neither a file nor a revision"),
+        ("nowhere:table.json", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
+        ("HEAD:absent.json", "has no file 'absent.json'; paths count from the repository's root. "),
+        ("HEAD:builtin_profiles", "'builtin_profiles' is not a file in revision 'HEAD'; expected a profile document"),
+        ("builtin_profiles", "neither a file nor a revision"),
+        ("", "neither a file nor a revision"),
+        ("HEAD:pyproject.toml", "HEAD:pyproject.toml"),
+    ],
+)
+def test_what_is_no_table_is_said_in_one_line(
+    repository: Path, command: Command, monkeypatch: pytest.MonkeyPatch, old: str, message: str
+) -> None:
+    monkeypatch.chdir(repository)
+    result = command("diff", old, "HEAD", "--root", repository)
+    assert result.code == 1
+    assert result.out == ""
+    assert message.format(root=repository) in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_without_git_the_advice_is_to_give_paths(checkout: Path, command: Command) -> None:
+    result = command("diff", "--root", checkout)
+    assert result.code == 1
+    assert f"HEAD: no such file, and {checkout} is not a git checkout" in result.err
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
+def test_a_report_is_written_whole_to_a_file(repository: Path, command: Command, tmp_path: Path, form: str) -> None:
+    target = tmp_path / "report"
+    result = command("diff", "before", "--root", repository, "--format", form, "--output", target)
+    assert (result.code, result.out, result.err) == (0, "", f"wrote {target}\n")
+    assert target.read_text(encoding="utf-8") == command("diff", "before", "--root", repository, "--format", form).out
+
+
+def test_the_markdown_of_two_added_keys_is_the_golden_report(repository: Path, command: Command, root: Path) -> None:
+    report = command("diff", "before", "HEAD", "--root", repository, "--format", "markdown").out
+    assert report == (root / "tests/golden/diff-two-keys.md").read_text(encoding="utf-8")
