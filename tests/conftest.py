@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from generator.core.catalog import Catalog, build_catalog
 from kernels import find_families
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROOT = Path(__file__).parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="run the tests that need a CUDA device")
+    parser.addoption("--golden", action="store_true", help="rewrite the golden files instead of comparing with them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,3 +49,17 @@ def shared_data() -> Path:
 def catalog() -> Catalog:
     """The catalog of all families."""
     return build_catalog(find_families())
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, root: Path) -> Callable[[str, str], None]:
+    """Compare a text with a file below ``tests/golden``; with ``--golden`` write the file first."""
+
+    def check(name: str, text: str) -> None:
+        path = root / "tests/golden" / name
+        if request.config.getoption("--golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

@@ -124,9 +124,9 @@ def test_layers_that_meet_inside_the_measured_widths_are_told(catalog: Catalog) 
 
 
 def test_the_shipped_table_names_a_schedule_beyond_its_widths_and_three_that_never_run(
-    catalog: Catalog, root: Path
+    catalog: Catalog, shared_data: Path
 ) -> None:
-    path = root / "builtin_profiles/ninfer_device_profiles/device_profiles.json"
+    path = shared_data / "engine/device_profiles.json"
     found = findings(catalog, parse_document(path.read_bytes(), path.name))
     assert (Rule.UNREACHABLE, "t2_i8_small/5120x17408", 13, 14) in [item[:4] for item in found]
     assert [item[1:4] for item in found if item[0] is Rule.SHADOWED] == [

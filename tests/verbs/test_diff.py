@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,11 @@ def without(text: str, *keys: str) -> str:
 
 
 @pytest.fixture
-def repository(checkout: Path) -> Path:
-    """A checkout under git whose HEAD holds the committed table and whose first commit lacks two keys."""
+def repository(checkout: Path, command: Command) -> Path:
+    """A checkout under git whose HEAD holds the table of the imported entries; its first commit lacks two keys."""
+    shutil.rmtree(checkout / "builtin_profiles/sources/measured", ignore_errors=True)
     table = checkout / TABLE
+    assert command("derive", "--root", checkout, "--output", table).code == 0
     text = table.read_text()
     table.write_text(without(text, *LATE_KEYS))
     git(checkout, "init", "-q", "-b", "main")
@@ -115,7 +118,7 @@ def test_a_profile_file_is_laid_over_the_old_table(repository: Path, command: Co
     ("old", "message"),
     [
         ("nowhere", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
-        ("x\0y", "neither a file nor a revision"),
+        ("x\0y", "embedded null byte; give both tables as paths"),
         ("@{-1}:x", "neither a file nor a revision"),
         ("nowhere:table.json", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
         ("HEAD:absent.json", "has no file 'absent.json'; paths count from the repository's root. "),
@@ -150,6 +153,9 @@ def test_a_report_is_written_whole_to_a_file(repository: Path, command: Command,
     assert target.read_text(encoding="utf-8") == command("diff", "before", "--root", repository, "--format", form).out
 
 
-def test_the_markdown_of_two_added_keys_is_the_golden_report(repository: Path, command: Command, root: Path) -> None:
+@pytest.mark.golden
+def test_the_markdown_of_two_added_keys_is_the_golden_report(
+    repository: Path, command: Command, golden: Callable[[str, str], None]
+) -> None:
     report = command("diff", "before", "HEAD", "--root", repository, "--format", "markdown").out
-    assert report == (root / "tests/golden/diff-two-keys.md").read_text(encoding="utf-8")
+    golden("diff-two-keys.md", report)
