@@ -59,6 +59,10 @@ class ModeError(ProfileError):
     exit_code = 2
 
 
+class AbsentError(ProfileError):
+    """Report that there is no entry of the device that was asked for."""
+
+
 class UsageError(ProfileError):
     """Report arguments of ``ninfer-profiles`` that do not fit together."""
 

@@ -1,0 +1,1 @@
+"""The verbs of ``ninfer-profiles``, one module a subject."""
