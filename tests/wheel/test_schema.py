@@ -36,7 +36,7 @@ SOUND: dict[str, Any] = {
         }
     ],
 }
-VALUES = [
+VALUES: list[Any] = [
     None,
     True,
     False,
