@@ -1,0 +1,53 @@
+"""Report which cells two calibrations of one board decide differently, from their evidence, in Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generator.core.catalog import build_catalog
+from generator.core.evidence_file import load_evidence
+from generator.core.evidence_report import flips, flips_markdown
+from generator.core.limits import LIMITS
+from generator.core.verdict import Rule
+from generator.errors import GateError, UsageError
+from generator.repository import read_text, write_files
+from kernels import find_families
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from generator.output import Output
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the verb's arguments."""
+    parser.add_argument("first", type=Path, metavar="FIRST", help="evidence of one run")
+    parser.add_argument("second", type=Path, metavar="SECOND", help="evidence of another run on the same board")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to FILE instead of stdout")
+    parser.add_argument("--most", type=float, metavar="SHARE", help="exit 3 if more cells differ under rule guarded")
+
+
+def run(arguments: Namespace, output: Output) -> int:
+    """Report, and let the gate say its word."""
+    first, second = (
+        load_evidence(read_text(path, str(path)), str(path)) for path in (arguments.first, arguments.second)
+    )
+    ours, theirs = first.device, second.device
+    if (ours.hardware_class, ours.multiprocessors) != (theirs.hardware_class, theirs.multiprocessors):
+        raise UsageError(
+            f"{arguments.second}: of {theirs.hardware_class} with {theirs.multiprocessors} SMs, {arguments.first} is "
+            f"of {ours.hardware_class} with {ours.multiprocessors}; compare two runs on one card"
+        )
+    catalog = build_catalog(find_families())
+    text = flips_markdown(first, second, catalog, LIMITS)
+    if arguments.output is None:
+        output.text(text)
+    else:
+        write_files({arguments.output: text.encode()})
+    found, cells = flips(first, second, catalog, LIMITS, Rule.GUARDED)
+    if arguments.most is not None and len(found) > arguments.most * cells:
+        raise GateError(
+            f"{len(found)} of {cells} cells differ, allowed are {arguments.most:.2%}; measure an idle device"
+        )
+    return 0
