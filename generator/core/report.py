@@ -339,9 +339,10 @@ def _finding(item: Finding, code: _Escape, text: _Escape) -> tuple[str, str, str
 
 
 def aligned(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield one line a row with its columns aligned, headings first."""
+    """Yield one line a row with its columns aligned, headings first; a column that is empty throughout is left out."""
     table = [("key", "widths", "old", "new", "change", "layer", "evidence")]
     table += [(row.key, row.widths, row.old, row.new, row.kind, row.layers, row.evidence) for row in rows]
-    room = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
-    for line in table:
-        yield "  ".join(cell.ljust(size) for cell, size in zip(line, room, strict=True)).rstrip()
+    columns = [column for column in zip(*table, strict=True) if any(column[1:])]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    for line in zip(*padded, strict=True):
+        yield "  ".join(line).rstrip()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from generator.core.review import Strip
     from generator.core.routing import Cell, Cells
 
-WIDTH: Final = 640.0
+WIDTH: Final = 496.0
 """Length of a row in user units of the picture."""
 
 _COLOURS: Final = 8
@@ -54,6 +54,7 @@ class Picture(NamedTuple):
     new: tuple[Segment, ...]
     ticks: tuple[Tick, ...]
     summary: str
+    length: float = WIDTH
 
 
 def picture(strip: Strip) -> Picture:
@@ -101,7 +102,9 @@ class _Scale:
         free = 0.0
         end = WIDTH - self._slot / 2
         last_label = f">{self._knots[-1]}"
-        limit = end - _LETTER * len(last_label) / 2 - _GAP
+        half_label = _LETTER * len(last_label) / 2
+        end = min(end, WIDTH - half_label)
+        limit = end - half_label - _GAP
         for place, knot in enumerate(self._knots):
             x, half = self._slot * (place + 0.5), _LETTER * len(str(knot)) / 2
             if x - half >= free and x + half <= limit:
@@ -113,11 +116,11 @@ class _Scale:
 def _segment(cell: Cell, scale: _Scale, colours: dict[str, str]) -> Segment:
     left, right = scale.right_edge(cell.first - 1), scale.right_edge(cell.last)
     answer = cell.answer
-    name = visible(answer.acts) if answer.acts else "compiled" if answer.state is State.KEPT else ""
+    name = visible(answer.acts) or ("compiled" if answer.state is State.KEPT else "ignored" if answer.unknown else "")
     ignored = f", ignoring {visible(answer.written)!r}" if answer.written and not answer.acts else ""
     fits = len(name) * _LETTER + _GAP <= right - left
     css = colours.get(answer.acts, "kept" if answer.state is State.KEPT else "bad" if answer.unknown else "none")
-    title = f"{widths(cell.first, cell.last)}: {name or 'compiled'}{ignored} ({answer.layer})"
+    title = f"{widths(cell.first, cell.last)}: {visible(answer.acts) or 'compiled'}{ignored} ({answer.layer})"
     return Segment(round(left, 1), round(right - left, 1), css, name if fits else "", title)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -112,4 +111,5 @@ def test_derive_and_diff_of_500_devices(
         lambda: report(catalog, old, derive(sources, catalog).document), rounds=1
     )
     assert text.startswith("Device route profiles: old -> new\nAnother schedule runs in ")
+    resource = pytest.importorskip("resource")
     benchmark.extra_info["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
