@@ -138,13 +138,13 @@ def _shadow_lines(report: EntryShadow) -> list[str]:
         lines.append(f"  over {report.base.origin}")
     lines += [f"  near: {item.hardware_class} in the {item.layer}: {item.why}" for item in report.near]
     for shadow, title in (
-        (Shadow.HIDES, "keys that hide a built-in choice (the built-in choice may be better; neither is timed here)"),
-        (Shadow.REPEATS, "keys that say what the built-in table says; they could go"),
-        (Shadow.ADDS, "keys that the built-in table does not name"),
+        (Shadow.HIDES, "hiding a built-in choice, which may be the better one (neither is timed here)"),
+        (Shadow.REPEATS, "saying what the built-in table says, so not needed"),
+        (Shadow.ADDS, "that the built-in table does not name"),
     ):
         keys = [item for item in report.keys if item.shadow is shadow]
         if keys:
-            lines.append(f"  {len(keys)} {title}")
+            lines.append(f"  {len(keys)} {'key' if len(keys) == 1 else 'keys'} {title}")
             lines += [f"    {line}" for item in keys for line in _key_lines(item)]
     return lines
 

@@ -1,0 +1,340 @@
+"""The command ``ninfer-profiles``: what it prints and with what it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ninfer_device_profiles.bands import Band
+from ninfer_device_profiles.cli import EXIT_CODES, VERBS, main, run
+from ninfer_device_profiles.commands.surroundings import Surroundings, printable
+from ninfer_device_profiles.document import Calibration, Profile, parse_document
+from ninfer_device_profiles.store import store_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WHEEL = Path(__file__).parent.parent.parent / "builtin_profiles"
+RTX_3090 = ("--name", "NVIDIA GeForce RTX 3090", "--capability", "8.6", "--sms", "82")
+KEY = "q6_head/248320x5120"
+
+
+@dataclass
+class Command:
+    """Runs the command in a made-up environment."""
+
+    package: Path
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.home / ".cache" / "ninfer" / "device-profiles.json"
+
+    def __call__(self, *words: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        around = Surroundings(
+            out=out,
+            environment={"HOME": str(self.home), **(environment or {})},
+            platform="linux",
+            package=self.package,
+        )
+        return run(words, around, err), out.getvalue(), err.getvalue()
+
+    def json(self, *words: str) -> Any:
+        code, out, err = self(*words, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    def store(self, sms: int = 82, origin: str = "calibration", digest: str = "ac2d7b3e311831b0") -> None:
+        block = Calibration(route_catalog=digest, ninfer_build="796f985", date="2026-10-06T13:11:18Z")
+        store_profile(
+            Profile(
+                hardware_class="nvidia-geforce-rtx-3090-sm86",
+                multiprocessors=sms,
+                origin=origin,
+                calibration=block,
+                routes={KEY: (Band(2, "gemv"), Band(8, ""))},
+            ),
+            self.file,
+        )
+
+
+@pytest.fixture
+def command(package: Path, tmp_path: Path) -> Command:
+    return Command(package=package, home=tmp_path)
+
+
+def test_path_says_which_file_and_why(command: Command) -> None:
+    why = "HOME names its folder; NINFER_DEVICE_PROFILES, XDG_CACHE_HOME are unset or empty"
+    assert command("path") == (
+        0,
+        f"{command.file}\n  why       {why}\n  state     absent\n  replaced  0 kept\n",
+        "",
+    )
+    command.store()
+    assert command.json("path") == {
+        "entries": 1,
+        "path": str(command.file),
+        "reason": why,
+        "replaced": 0,
+        "source": "HOME",
+        "state": "1 entry",
+    }
+    command.file.write_text("{")
+    assert command.json("path")["state"].startswith(f"not readable: {command.file}: line 1 column 2: invalid JSON")
+
+
+def test_list_says_which_entry_is_in_force(command: Command) -> None:
+    command.store()
+    command.store(sms=80, digest="33f546be871d5bec")
+    rows = command.json("list")
+    assert [(row["layer"], row["multiprocessors"], row["state"].split(":")[0]) for row in rows] == [
+        ("profile file", 82, "in force"),
+        ("profile file", 80, str(command.file)),
+        ("built-in table", 82, "in force, under the profile file's entry"),
+        *(("built-in table", sms, "in force") for sms in (128, 170, 188, 188, 188)),
+    ]
+    code, out, _ = command("list")
+    assert code == 0
+    assert out.splitlines()[1].split() == [
+        "profile", "file", "nvidia-geforce-rtx-3090-sm86", "82", "1",
+        "2026-10-06T13:11:18Z", "796f985", "ac2d7b3e311831b0", "in", "force",
+    ]  # fmt: skip
+
+
+def test_show_prints_the_joined_layers_or_one(command: Command) -> None:
+    command.store()
+    code, out, err = command("show", *RTX_3090, "--key", "q6")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "nvidia-geforce-rtx-3090-sm86, 82 SMs"
+    assert out.splitlines()[1].startswith("  origin    calibration over built in: RTX 3090")
+    assert out.splitlines()[-1] == f"{KEY}  1-2 gemv, 3-18 compiled, 19-20 small_t"
+    assert set(command.json("show", *RTX_3090, "--layer", "file")["routes"]) == {KEY}
+    assert len(command.json("show", *RTX_3090, "--layer", "builtin")["routes"]) == 57
+    code, out, _ = command("show", *RTX_3090, "--layer", "file", "--document")
+    assert parse_document(out, "p").devices[0].routes == {KEY: ((2, "gemv"), (8, ""))}
+
+
+def test_show_of_an_absent_device_names_what_is_near(command: Command) -> None:
+    assert command("show", "--class", "nvidia-geforce-rtx-3090-sm86", "--sms", "80") == (
+        1,
+        "",
+        (
+            "ninfer-profiles: nvidia-geforce-rtx-3090-sm86 with 80 SMs: no entry in that layer; "
+            "list what there is with `ninfer-profiles list`. "
+            "Near: nvidia-geforce-rtx-3090-sm86 in the built-in table (same class, 82 SMs instead of 80).\n"
+        ),
+    )
+
+
+def test_explain_says_which_layer_answers(command: Command) -> None:
+    command.store()
+    code, out, err = command("explain", KEY, "2", *RTX_3090)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"{KEY} at 2 on nvidia-geforce-rtx-3090-sm86 (82 SMs): gemv",
+        "  answered by     profile file; a candidate of the key, legal at this width",
+        "  profile file    gemv for 1 to 2 (calibration)",
+        (
+            "  built-in table  gemv for 1 to 2 "
+            "(built in: RTX 3090 at 390 W, 2026-09-25; unified routes and two-stage GDN at 420 W, 2026-09-27)"
+        ),
+        "  compiled route  answers where no layer does",
+        (
+            f"  file            {command.file} "
+            "(HOME names its folder; NINFER_DEVICE_PROFILES, XDG_CACHE_HOME are unset or empty)"
+        ),
+    ]
+
+
+def test_explain_includes_the_environment_and_the_option(command: Command) -> None:
+    words = ("explain", "attn_prompt_fast", "1", *RTX_3090)
+    _, out, _ = command(*words, environment={"NINFER_PROMPT_FAST": "0"})
+    assert "on nvidia-geforce-rtx-3090-sm86 (82 SMs): compiled route\n" in out
+    assert "  answered by     NINFER_PROMPT_FAST; it wins over every layer\n" in out
+    _, out, _ = command(*words, "--fast-prefill-kernel", environment={"NINFER_PROMPT_FAST": "0"})
+    assert "  answered by     --fast-prefill-kernel; it wins over every layer\n" in out
+    code, _, err = command(*words, environment={"NINFER_T2_I8_SMALL": "x"})
+    assert code == 1
+    assert err.startswith("ninfer-profiles: NINFER_T2_I8_SMALL: 'x'; ")
+
+
+def test_explain_of_an_unknown_device_names_what_is_near(command: Command) -> None:
+    code, out, _ = command("explain", KEY, "2", *RTX_3090[:-1], "80")
+    assert code == 0
+    near = "nvidia-geforce-rtx-3090-sm86 in the built-in table: same class, 82 SMs instead of 80"
+    assert f"  near            {near}\n" in out
+
+
+def test_shadow_reports_the_file_against_the_table(command: Command) -> None:
+    code, _, err = command("shadow")
+    assert code == 1
+    assert "absent, so it hides nothing" in err
+    command.store()
+    code, out, err = command("shadow", *RTX_3090)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:4] == [
+        f"{command.file}: 1 entry",
+        "",
+        "nvidia-geforce-rtx-3090-sm86, 82 SMs",
+        "  in force",
+    ]
+    assert out.splitlines()[-2:] == [
+        "  1 key hiding a built-in choice, which may be the better one (neither is timed here)",
+        f"    {KEY} 3: compiled instead of small_t",
+    ]
+    assert command.json("shadow")["entries"][0]["keys"] == {
+        KEY: {"seam": None, "shadow": "hides", "spans": [{"builtin": "small_t", "file": "", "first": 3, "last": 3}]}
+    }
+
+
+def test_restore_brings_the_replaced_entry_back(command: Command) -> None:
+    command.store(origin="first")
+    command.store(origin="second")
+    assert [row["origin"] for row in command.json("list", "--replaced")] == ["first"]
+    code, out, _ = command("restore", *RTX_3090)
+    assert code == 0
+    assert "has its entry of 2026-10-06T13:11:18Z 796f985 ac2d7b3e311831b0 back" in out
+    assert command.json("list")[0]["origin"] == "first"
+    assert command("restore", "--class", "x", "--sms", "1")[0] == 1
+
+
+def test_validate_reports_errors_and_warnings(command: Command, tmp_path: Path) -> None:
+    command.store(digest="33f546be871d5bec")
+    code, out, _ = command("validate", str(command.file))
+    assert code == 0
+    assert out.splitlines() == [
+        (
+            "warning: ['devices'][0]['calibration']['route_catalog']: 33f546be871d5bec was measured by build 796f985; "
+            "a build with catalog ac2d7b3e311831b0 ignores the entry"
+        ),
+        f"{command.file}: valid, 1 entry, 1 warning",
+    ]
+    assert command("validate", str(command.file), "--strict")[0] == 1
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"schema": 1, "schema": 2}')
+    code, out, err = command("validate", str(bad))
+    assert (code, out) == (1, "")
+    assert err == (
+        f"ninfer-profiles: {bad}: key 'schema' appears twice; an object has each key once (the engine silently takes "
+        "the last). Correct it there, or remove the file and recalibrate.\n"
+    )
+    code, out, err = command("validate", str(bad), "--json")
+    assert (code, err, json.loads(out)["valid"]) == (1, "", False)
+
+
+def test_validate_takes_the_builtin_table_without_calibration_blocks(command: Command) -> None:
+    found = command.json("validate", "--builtin", str(command.package / "device_profiles.json"))
+    assert [item["rule"] for item in found["findings"]] == ["schedule is not legal at a width"]
+
+
+def test_verify_rechecks_the_package(command: Command, tmp_path: Path) -> None:
+    code, out, _ = command("verify")
+    assert code == 0
+    assert all(line.startswith("ok     ") for line in out.splitlines())
+    assert len(out.splitlines()) == 8
+    assert command.json("verify")["holds"] is True
+    empty = Command(package=tmp_path, home=tmp_path)
+    code, out, _ = empty("verify")
+    assert code == 1
+    assert [line.split(":")[0] for line in out.splitlines()] == ["FAILED build info", "FAILED catalog", "FAILED table"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("show",), "no device is named. Give --class and --sms, or --name, --capability and --sms."),
+        (
+            ("show", "--class", "c"),
+            "a device is named by --class and --sms, or by --name, --capability and --sms. Give one whole set.",
+        ),
+        (
+            ("show", "--class", "c", "--sms", "1", "--name", "n"),
+            "a device is named by --class and --sms, or by --name, --capability and --sms. Give one whole set.",
+        ),
+        (
+            ("show", "--name", "n", "--capability", "86", "--sms", "1"),
+            "--capability: '86'; it is major.minor, as 8.6. Correct it.",
+        ),
+    ],
+)
+def test_half_a_device_is_a_usage_error(command: Command, words: tuple[str, ...], message: str) -> None:
+    assert command(*words) == (2, "", f"ninfer-profiles: {message}\n")
+
+
+def test_arguments_that_do_not_fit_end_with_2(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command()[0] == 2
+    assert command("explain", "k", "0", *RTX_3090)[0] == 2
+    assert command("explain", "k", "wide", *RTX_3090)[0] == 2
+    assert command("absent")[0] == 2
+    assert "usage: ninfer-profiles" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [None, *VERBS])
+def test_every_help_documents_the_exit_codes(verb: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*([verb] if verb else []), "--help"]) == 0
+    assert EXIT_CODES in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_verb_and_option(command: Command, shell: str) -> None:
+    code, out, _ = command("completion", shell)
+    assert code == 0
+    assert all(verb in out for verb in VERBS)
+    assert "fast-prefill-kernel" in out
+
+
+def test_the_bash_completion_completes(command: Command, tmp_path: Path) -> None:
+    script = tmp_path / "completion.bash"
+    script.write_text(command("completion", "bash")[1])
+    ask = (
+        f"source {script}; COMP_WORDS=(ninfer-profiles show --l); COMP_CWORD=2; _ninfer_profiles; "
+        'echo "${COMPREPLY[@]}"; COMP_WORDS=(ninfer-profiles ve); COMP_CWORD=1; _ninfer_profiles; '
+        'echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout == "--layer\nverify\n"
+
+
+def test_text_from_a_file_cannot_steer_the_terminal(command: Command) -> None:
+    command.store(origin="a\x1b[31m\nred\u202e")
+    code, out, _ = command("show", *RTX_3090, "--layer", "file")
+    assert code == 0
+    assert out.splitlines()[1] == "  origin    a\\x1b[31m\\nred\\u202e"
+    assert printable("é\t\udcff") == "é\\t\\udcff"
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", *RTX_3090), ("explain", KEY, "2", *RTX_3090), ("shadow",)])
+@pytest.mark.parametrize("state", ["not json", "directory", "fifo"])
+def test_a_file_that_cannot_be_read_is_one_line_or_a_note(command: Command, words: tuple[str, ...], state: str) -> None:
+    command.file.parent.mkdir(parents=True)
+    if state == "directory":
+        command.file.mkdir()
+    elif state == "fifo":
+        os.mkfifo(command.file)
+    else:
+        command.file.write_text("{")
+    code, out, err = command(*words)
+    if words[0] in {"show", "explain"}:
+        assert code == 0
+        assert f"device profile file skipped: {command.file}: " in out
+    else:
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert err.startswith(f"ninfer-profiles: {command.file}: ")
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(WHEEL)}
+    command = f"{sys.executable} -m ninfer_device_profiles verify | true"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
