@@ -237,7 +237,7 @@ class PromptFast:
     def outputs(self, width: int) -> tuple[Plane, ...]:
         """Return the deep chunk's columns (the engine compares the first), then the shallow one's."""
         del width
-        return Plane("out_deep", LEAST_CHUNK * ROW), Plane("out_shallow", LEAST_CHUNK * ROW)
+        return tuple(Plane(name, LEAST_CHUNK * ROW, open_ended=True) for name in ("out_deep", "out_shallow"))
 
     def restored(self, width: int) -> tuple[Plane, ...]:
         """Return no plane: nothing is changed in place."""

@@ -171,10 +171,14 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The first ``elements`` of operand ``name``: one output plane at one width."""
+    """The first ``elements`` of operand ``name``: one output plane at one width.
+
+    ``open_ended``: the run may write past them, because how much it writes follows from the device.
+    """
 
     name: str
     elements: int
+    open_ended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -156,10 +156,13 @@ class Arena:
         return Difference(apart=float(floats[0]), largest=float(floats[1]), not_finite=int(sums[2]))
 
     def strays(self, planes: Collection[Plane]) -> int:
-        """Count the bytes written outside the buffers, or past ``planes`` in outputs that were poisoned before."""
+        """Count the bytes written outside the buffers, or past ``planes`` in outputs that were poisoned before.
+
+        Planes that are open-ended are bounded by their buffers alone.
+        """
         regions = list(self._guards)
         for plane in planes:
-            if isinstance(self._operands[plane.name].fill, Poison):
+            if isinstance(self._operands[plane.name].fill, Poison) and not plane.open_ended:
                 used, whole = self._bytes(plane).nbytes, self._buffer(plane.name).nbytes
                 if used < whole:
                     regions.append((self._starts[plane.name] + used, whole - used, POISON))
