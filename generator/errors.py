@@ -46,3 +46,7 @@ class DeviceError(GeneratorError):
 
 class CompileError(GeneratorError):
     """Report kernel source that the compiler refused, with the compiler's own words."""
+
+
+class EngineError(GeneratorError):
+    """Report an engine tool that is missing, failed, or printed something else than it should."""
