@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from generator.core.evidence import Evidence
 
 _SHOWN = 200
+_PATIENCE_S = 10
+"""How long an interrupted tool may take to end by itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +111,11 @@ def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[bytes
     finally:
         if process.poll() is None:
             process.terminate()
-            process.wait()
+            try:
+                process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         collector.join()
         process.stdout.close()
         process.stderr.close()

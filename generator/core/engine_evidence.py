@@ -37,7 +37,7 @@ def engine_evidence(
         run: further facts, such as digests of the entry and the log.
 
     Returns:
-        Evidence whose ``run`` says that each ``first_us`` is a median and no sample. Keys measured at every width count.
+        Evidence whose ``run`` says that each ``first_us`` is a median and no sample.
 
     Raises:
         SourceError: entry, log and catalog are not of one run.

@@ -27,7 +27,9 @@ from generator.core.route import Group
 from generator.core.verdict import Rule
 from generator.core.workload import Workload, select_routes
 from generator.device_run import DeviceRun, device_count, refuse_overrides
+from generator.engine import run_engine
 from generator.errors import GeneratorError, UsageError
+from generator.gpu.kernel_cache import cache_folder
 from generator.progress import ticker
 from generator.replay import ReplayBench
 from generator.repository import read_text, write_files
@@ -37,7 +39,10 @@ from kernels import find_families
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from ninfer_device_profiles.model import Profile
+
     from generator.core.catalog import Catalog
+    from generator.core.evidence import Evidence
     from generator.core.limits import Limits
     from generator.output import Output
 
@@ -63,6 +68,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (default: a cache folder)")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="decide from evidence instead of measuring")
+    parser.add_argument("--engine", type=Path, metavar="PATH", help="let the engine's ninfer-calibrate measure")
     parser.add_argument("--card", metavar="NAME", help="refuse any other card, for example rtx-3090")
 
 
@@ -72,6 +78,8 @@ def run(arguments: Namespace, output: Output) -> int:
     if arguments.replay is not None:
         return _replay(arguments, output, catalog)
     refuse_overrides(os.environ)
+    if arguments.engine is not None:
+        return _engine(arguments, output, catalog)
     if arguments.device != "all":
         return _measure(arguments, output, catalog, _index(arguments.device))
     codes = [_measure(arguments, output, catalog, index) for index in range(device_count(FAMILIES))]
@@ -127,6 +135,37 @@ def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
     finally:
         progress.close()
     return _store(arguments, output, catalog, outcomes, arguments.evidence)
+
+
+def _engine(arguments: Namespace, output: Output, catalog: Catalog) -> int:
+    """Let the engine's tool measure; a failure of it changes nothing."""
+    done = run_engine(
+        arguments.engine, engine_options(arguments), catalog, lambda line: _note(arguments, output, f"engine: {line}")
+    )
+    _write_evidence(arguments, output, done.evidence, arguments.evidence or cache_folder().parent / "evidence")
+    _store_profile(arguments, output, catalog, done.profile)
+    return 0
+
+
+def engine_options(arguments: Namespace) -> list[str]:
+    """Return the options of the engine's tool that ``arguments`` ask for.
+
+    Raises:
+        UsageError: an option is asked for that the tool does not have.
+    """
+    ours = ("rule", "exhaustive", "resume", "card", "allow_busy")
+    for name in ours:
+        if getattr(arguments, name):
+            raise UsageError(f"--{name.replace('_', '-')} beside --engine; the engine's tool has no such option")
+    if arguments.device == "all":
+        raise UsageError("--device all beside --engine; the engine's tool measures one device. Name one by its index")
+    words = ["--device", str(_index(arguments.device))]
+    for name in ("repeat", "margin"):
+        value = getattr(arguments, name)
+        words += [f"--{name}", str(value)] if value is not None else []
+    words += ["--only", arguments.only] if arguments.only else []
+    words += [f"--no-{group}" for group in _SKIPS if getattr(arguments, f"no_{group.replace('-', '_')}")]
+    return words
 
 
 def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int) -> int:
@@ -191,23 +230,30 @@ def _note(arguments: Namespace, output: Output, text: str) -> None:
 
 def _store(arguments: Namespace, output: Output, catalog: Catalog, outcomes: Outcomes, folder: Path | None) -> int:
     """Write evidence, store the entry, and close as the engine's tool does."""
-    evidence = outcomes.evidence
     for line in summary_lines(outcomes):
         _note(arguments, output, line)
     if folder is not None:
-        stamp = "".join(letter for letter in str(evidence.run.get("date", "undated")) if letter not in "-:")
-        path = folder / evidence.device.hardware_class / f"{stamp}.json"
-        write_files({path: dump_evidence(evidence).encode()})
-        _note(arguments, output, f"evidence: {path}")
+        _write_evidence(arguments, output, outcomes.evidence, folder)
+    _store_profile(arguments, output, catalog, outcomes.profile)
+    return 1 if outcomes.incomplete else 0
+
+
+def _write_evidence(arguments: Namespace, output: Output, evidence: Evidence, folder: Path) -> None:
+    stamp = "".join(letter for letter in str(evidence.run.get("date", "undated")) if letter not in "-:")
+    path = folder / evidence.device.hardware_class / f"{stamp}.json"
+    write_files({path: dump_evidence(evidence).encode()})
+    _note(arguments, output, f"evidence: {path}")
+
+
+def _store_profile(arguments: Namespace, output: Output, catalog: Catalog, measured: Profile) -> None:
     location = profile_location(os.environ, platform=sys.platform, explicit=arguments.out)
-    stored = store_profile(outcomes.profile, location.path)
+    stored = store_profile(measured, location.path)
     if arguments.print_entry:
         output.text(serialise(Document(devices=(stored.profile,))))
     if not arguments.quiet:
-        output.note(shipped_diff(outcomes.profile, catalog).rstrip("\n"))
+        output.note(shipped_diff(measured, catalog).rstrip("\n"))
     profile = stored.profile
     output.note(
         f"stored {len(profile.routes)} measured keys for {profile.hardware_class} ({profile.multiprocessors} SMs, "
-        f"route catalog {evidence.catalog}) in {stored.path}"
+        f"route catalog {measured.calibration.route_catalog if measured.calibration else 'unknown'}) in {stored.path}"
     )
-    return 1 if outcomes.incomplete else 0

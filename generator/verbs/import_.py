@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.core.catalog import build_catalog
+from generator.core.evidence_file import dump_evidence
 from generator.core.imported import source_name, take_entries, write_imported
-from generator.repository import find_repository, read_bytes, sha256_of, write_files
+from generator.engine import read_run
+from generator.errors import UsageError
+from generator.repository import find_repository, read_bytes, read_text, sha256_of, write_files
 from kernels import find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from generator.core.catalog import Catalog
     from generator.output import Output
 
 
@@ -20,6 +24,9 @@ def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument(
         "file", nargs="+", type=Path, help="output of ninfer-calibrate --print, a profile file, or a built-in table"
+    )
+    parser.add_argument(
+        "--log", type=Path, help="stderr of the run that printed the file (ninfer-calibrate --print --detail)"
     )
     parser.add_argument("--device", metavar="CLASS", help="take the entries of this hardware class alone")
     parser.add_argument("--root", type=Path, help="the checkout to write to (default: the one this code runs from)")
@@ -51,6 +58,10 @@ def run(arguments: Namespace, output: Output) -> int:
                     "source": repository.relative(target),
                 }
             )
+    if arguments.log is not None:
+        path, evidence = _log_evidence(arguments, catalog, repository.sources / "measured")
+        files[path] = evidence
+        output.note(f"evidence of the engine's medians: {repository.relative(path)}")
     written = {repository.relative(path) for path in write_files(files)}
     for row in rows:
         row["written"] = row["source"] in written
@@ -64,3 +75,14 @@ def run(arguments: Namespace, output: Output) -> int:
         if not rows:
             output.text(f"nothing taken: no entry of class {arguments.device!r}\n")
     return 0 if rows else 1
+
+
+def _log_evidence(arguments: Namespace, catalog: Catalog, folder: Path) -> tuple[Path, bytes]:
+    """Return where the evidence in ``--log`` goes, and its text."""
+    if len(arguments.file) != 1:
+        raise UsageError(f"--log with {len(arguments.file)} files; a log is of one entry. Import that one alone")
+    document = read_bytes(arguments.file[0], str(arguments.file[0]))
+    text = read_text(arguments.log, str(arguments.log))
+    evidence = read_run(document, text.splitlines(), str(arguments.log), catalog).evidence
+    stamp = "".join(letter for letter in str(evidence.run["date"]) if letter not in "-:")
+    return folder / evidence.device.hardware_class / f"{stamp}-engine.json", dump_evidence(evidence).encode()
