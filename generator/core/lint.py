@@ -117,15 +117,28 @@ def _early(device: DeviceId, route: Route, bands: Bands) -> Iterator[Finding]:
 def _cells(device: DeviceId, key: str, cells: Cells, route: Route | None) -> Iterator[Finding]:
     for cell in cells:
         candidate = None if route is None else route.candidate(cell.answer.written)
-        if cell.answer.state is not State.ILLEGAL_WIDTH or candidate is None:
-            continue
-        if candidate.max_width is not None and cell.last > candidate.max_width:
-            text = f"{candidate.schedule!r} is legal up to width {candidate.max_width}; the compiled route runs"
+        limit = None if candidate is None else candidate.max_width
+        if cell.answer.state is State.ILLEGAL_WIDTH and limit is not None and cell.last > limit:
+            text = f"{cell.answer.written!r} is legal up to width {limit}; the compiled route runs"
             yield Finding(rule=Rule.UNREACHABLE, device=device, key=key, first=cell.first, last=cell.last, text=text)
+        elif route is not None and cell.answer.acts and _is_compiled(route, cell, device):
+            text = f"{cell.answer.acts!r} is what the compiled route runs at every measured width here"
+            yield Finding(rule=Rule.REDUNDANT, device=device, key=key, first=cell.first, last=cell.last, text=text)
     for upper, lower in pairwise(cells):
         if upper.answer.layer is Layer.FILE and lower.answer.layer is Layer.BUILT_IN:
             text = f"the profile file answers up to width {upper.last}, the built-in table from {lower.first} on"
             yield Finding(rule=Rule.LAYERS_MEET, device=device, key=key, first=upper.last, last=lower.first, text=text)
+
+
+def _is_compiled(route: Route, cell: Cell, device: DeviceId) -> bool:
+    widths = [width for width in route.widths if cell.first <= width <= cell.last]
+    capability = _capability(device)
+    return bool(widths) and all(route.compiled.at(width, capability) == cell.answer.acts for width in widths)
+
+
+def _capability(device: DeviceId) -> int | None:
+    found = _CAPABILITY.search(device.hardware_class)
+    return int(found[1]) if found else None
 
 
 def _switch(resolved: DeviceRouting, route: Route, cells: Cells, catalog: Catalog) -> Iterator[Finding]:
@@ -156,8 +169,7 @@ def _in_force(
     parent = catalog.routes.get(under[0])
     if parent is None:
         return True
-    found = _CAPABILITY.search(resolved.device.hardware_class)
-    capability = int(found[1]) if found else None
+    capability = _capability(resolved.device)
     widths = [width for width in route.widths if cell.first <= width <= cell.last]
     return any(
         (resolved.at(parent.key, width).acts or parent.compiled.at(width, capability)) == under[1] for width in widths

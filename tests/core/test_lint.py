@@ -59,6 +59,14 @@ def findings(catalog: Catalog, document: Document, file: Document | None = None)
             [(Rule.REDUNDANT, HEAD, 1, 32, "every band is the compiled route, as without the key")],
         ),
         (
+            {Q5: bands((2, "split2_exact"), (3, "split2_exact"), (64, ""))},
+            [(Rule.REDUNDANT, Q5, 3, 3, "two neighbouring bands name 'split2_exact'; one band says the same")],
+        ),
+        (
+            {Q5: bands((2, "split2_exact"), (64, ""))},
+            [(Rule.REDUNDANT, Q5, 1, 2, "'split2_exact' is what the compiled route runs at every measured width here")],
+        ),
+        (
             {HEAD: bands((8, "gemv"), (32, ""))},
             [(Rule.UNREACHABLE, HEAD, 3, 8, "'gemv' is legal up to width 2; the compiled route runs")],
         ),
@@ -123,14 +131,17 @@ def test_layers_that_meet_inside_the_measured_widths_are_told(catalog: Catalog) 
     ) in findings(catalog, base, file)
 
 
-def test_the_shipped_table_names_a_schedule_beyond_its_widths_and_three_that_never_run(
-    catalog: Catalog, shared_data: Path
-) -> None:
+def test_the_shipped_table_has_nine_findings(catalog: Catalog, shared_data: Path) -> None:
     path = shared_data / "engine/device_profiles.json"
     found = findings(catalog, parse_document(path.read_bytes(), path.name))
-    assert (Rule.UNREACHABLE, "t2_i8_small/5120x17408", 13, 14) in [item[:4] for item in found]
-    assert [item[1:4] for item in found if item[0] is Rule.SHADOWED] == [
-        ("q5_linear_add/5120x17408", 33, 64),
-        ("q5_linear_add/5120x6144", 33, 48),
-        ("q5_linear_add/5120x17408", 41, 48),
+    assert [item[:4] for item in found] == [
+        (Rule.UNREACHABLE, "t2_i8_small/5120x17408", 13, 14),
+        (Rule.SHADOWED, "q5_linear_add/5120x17408", 33, 64),
+        (Rule.SHADOWED, "q5_linear_add/5120x6144", 33, 48),
+        (Rule.SHADOWED, "q5_linear_add/5120x17408", 41, 48),
+        (Rule.REDUNDANT, "q4_q5_attn_input/5120x6144x1024", 6, 6),
+        (Rule.REDUNDANT, "q4_q5_attn_input/5120x6144x1024", 6, 7),
+        (Rule.REDUNDANT, "t2_i8_small/5120x6144", 7, 7),
+        (Rule.REDUNDANT, "q5_linear_add/5120x17408", 9, 10),
+        (Rule.ENDS_EARLY, "q6_head/248320x5120", 21, 32),
     ]
