@@ -20,7 +20,7 @@ from ninfer_device_profiles.bands import MAX_LAST
 from generator.core.diff import Kind
 from generator.core.escape import markdown, markdown_code, visible
 from generator.core.review_json import review_json
-from generator.core.routing import State
+from generator.core.routing import Layer, State
 from generator.core.strips import Picture, picture, widths
 
 if TYPE_CHECKING:
@@ -245,6 +245,9 @@ _TONES = {
 }
 
 
+_LAYERS = {Layer.FILE: "file", Layer.BUILT_IN: "built-in", Layer.COMPILED: "compiled"}
+
+
 def _groups(review: Review, code: _Escape, text: _Escape, shown: _Shown, *, with_pictures: bool) -> Iterator[Group]:
     by_device: dict[DeviceId, list[Change]] = {}
     for change in review.diff.acting:
@@ -276,7 +279,7 @@ def _kinds(changes: Sequence[Change]) -> str:
 
 
 def _row(change: Change, code: _Escape, text: _Escape) -> Row:
-    old, new = (str(item.layer) for item in (change.old, change.new))
+    old, new = (_LAYERS[item.layer] for item in (change.old, change.new))
     rounding = ""
     if change.rounding_changed:
         was, now = (text(item.rounding) or "as compiled" for item in (change.old, change.new))

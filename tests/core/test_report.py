@@ -170,7 +170,7 @@ def test_escaped_markdown_has_no_syntax_left(text: str) -> None:
 
 
 @given(old=documents(), new=documents())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_every_format_renders_every_pair_of_tables(catalog: Catalog, old: Document, new: Document) -> None:
     found = of(catalog, old, new)
     for form in Format:

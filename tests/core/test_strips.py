@@ -9,6 +9,7 @@ import pytest
 from ninfer_device_profiles.bands import MAX_LAST
 
 from generator.core.review import Strip
+from generator.core.route import RouteKey
 from generator.core.routing import DeviceId, effective_routing
 from generator.core.strips import WIDTH, picture, widths
 from tests.core.tables import CLASS, bands, entry, table
@@ -24,9 +25,8 @@ HEAD = "q6_head/248320x5120"
 
 def strip(catalog: Catalog, old: Bands, new: Bands, key: str = HEAD) -> Strip:
     before, after = (effective_routing(table(entry({key: side})), catalog).devices[DEVICE] for side in (old, new))
-    known = catalog.routes.get(catalog.calibrated[0].key if key not in catalog.routes else catalog.route(key).key)
-    measured = () if key not in catalog.routes or known is None else known.widths
-    return Strip(DEVICE, key, before.cells(key), after.cells(key), measured)
+    route = catalog.routes.get(RouteKey(key))
+    return Strip(DEVICE, key, before.cells(key), after.cells(key), () if route is None else route.widths)
 
 
 def test_each_row_is_filled_from_end_to_end_and_measured_widths_take_equal_room(catalog: Catalog) -> None:
