@@ -25,9 +25,6 @@ _ASKED_BEFORE = {
     "q5_linear_add/5120x6144": "unified/q5_linear_add/5120x6144",
     "q5_linear_add/5120x17408": "unified/q5_linear_add/5120x17408",
     "unified/q4_linear_add": "q4_linear_add/5120x6144",
-    "unified/q4_q5_attn_input": "q4_q5_attn_input/5120x6144x1024",
-    "unified/q4_q5_gdn_input": "q4_q5_gdn_input/5120x4096x12288",
-    "unified/q4_linear_swiglu": "q4_linear_swiglu/34816x17408x5120",
 }
 """Keys that an operation asks only after another one; what that one names comes first."""
 

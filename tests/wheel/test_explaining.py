@@ -107,10 +107,23 @@ def test_an_override_that_decides_is_what_answers() -> None:
     found = explain(SWITCH.key, 8, FOUND, catalog=CATALOG, overrides=legacy)
     assert (found.named, found.schedule, found.answered_by) == ("unified", "", "NINFER_LINEAR_ROUTES")
     assert found.rulings == (Ruling(operation="unified route", outcome="off", by="NINFER_LINEAR_ROUTES"),)
-    assert found.remarks == (
-        "acts only while q4_linear_swiglu/34816x17408x5120 runs small_t_tiled",
-        "asked only where q4_linear_swiglu/34816x17408x5120 leaves the choice open",
-    )
+    assert found.remarks == ("acts only while q4_linear_swiglu/34816x17408x5120 runs small_t_tiled",)
+
+
+@pytest.mark.parametrize(
+    ("key", "remark"),
+    [
+        ("q5_linear_add/5120x6144", "asked only where unified/q5_linear_add/5120x6144 leaves the choice open"),
+        ("unified/q4_linear_add", "asked only where q4_linear_add/5120x6144 leaves the choice open"),
+        (
+            "attn_i8_small/h24/int8/w1",
+            "the width is the captured window: the largest number of keys the launch may see",
+        ),
+        ("t2_i8_small/5120x6144", "asked once per launch of at most 32 columns, with that launch's columns"),
+    ],
+)
+def test_a_remark_says_when_the_key_is_asked(key: str, remark: str) -> None:
+    assert explain(key, 1, Found(profile=None), catalog=CATALOG, overrides=Overrides()).remarks == (remark,)
 
 
 @pytest.mark.parametrize(
