@@ -1,7 +1,7 @@
 """A review as terminal text, Markdown, HTML or JSON. Templates hold loops and values; every decision is made here.
 
-jinja2 stays inside this file. All text of a table passes through ``escape`` before it is shown, and HTML is escaped
-again by the template engine.
+jinja2 stays inside this file and ``emit``. All text of a table passes through ``escape`` before it is shown, and HTML
+is escaped again by the template engine.
 """
 
 from __future__ import annotations
