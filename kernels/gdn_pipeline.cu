@@ -89,13 +89,13 @@ __global__ void __launch_bounds__(32 * Warps)
   const int head = blockIdx.x, chunk = blockIdx.y, chunks = gridDim.y, qk_head = head / (Heads / kQkHeads);
   const long long first = static_cast<long long>(chunk) * kChunk;
 
-#pragma unroll
-  for (int i = threadIdx.x; i < kTile / 8; i += kThreads)
+  each<kTile / 8, kThreads>([&](int i) {
     copy16<Volta>(k_tile.piece(i / 16, i % 16), kn + ((first + i / 16) * kQkHeads + qk_head) * kDim + i % 16 * 8, true);
+  });
   copy_commit<Volta>();
-#pragma unroll
-  for (int i = threadIdx.x; i < kTile / 8; i += kThreads)
+  each<kTile / 8, kThreads>([&](int i) {
     copy16<Volta>(v_tile.piece(i / 16, i % 16), v + ((first + i / 16) * Heads + head) * kDim + i % 16 * 8, true);
+  });
   copy_commit<Volta>();
   if (warp == 0) {
     const float low = prefix_sum(g[(first + lane) * Heads + head]);
@@ -218,11 +218,10 @@ __global__ void __launch_bounds__(32 * Warps)
   }
   __syncthreads();
   const long long place = (static_cast<long long>(head) * chunks + chunk) * kTile;
-#pragma unroll
-  for (int i = threadIdx.x; i < kTile / 8; i += kThreads) {
+  each<kTile / 8, kThreads>([&](int i) {
     *reinterpret_cast<uint4*>(u + place + i * 8) = *reinterpret_cast<const uint4*>(v_tile.piece(i / 16, i % 16));
     *reinterpret_cast<uint4*>(w + place + i * 8) = *reinterpret_cast<const uint4*>(k_tile.piece(i / 16, i % 16));
-  }
+  });
 }
 
 template <int Heads, int Strip, bool Volta>
@@ -248,23 +247,20 @@ __global__ void __launch_bounds__(16 * Strip)
   const auto fetch_wu = [&](int chunk) {
     if (chunk < chunks) {
       const long long place = (head_chunks + chunk) * kTile;
-#pragma unroll
-      for (int i = threadIdx.x; i < kTile / 8; i += kThreads) copy16<Volta>(w_tile.piece(i / 16, i % 16), w + place + i * 8, true);
-#pragma unroll
-      for (int i = threadIdx.x; i < kChunk * Strip / 8; i += kThreads) {
+      each<kTile / 8, kThreads>([&](int i) { copy16<Volta>(w_tile.piece(i / 16, i % 16), w + place + i * 8, true); });
+      each<kChunk * Strip / 8, kThreads>([&](int i) {
         const int t = i / (Strip / 8), piece = i % (Strip / 8);
         copy16<Volta>(u_tile.piece(t, piece), u + place + t * kDim + value0 + piece * 8, true);
-      }
+      });
     }
     copy_commit<Volta>();
   };
   const auto fetch_k = [&](int chunk) {
     if (chunk < chunks) {
-#pragma unroll
-      for (int i = threadIdx.x; i < kTile / 8; i += kThreads) {
-        const long long token = static_cast<long long>(chunk) * kChunk + i / 16;
-        copy16<Volta>(k_tile.piece(i / 16, i % 16), kn + (token * kQkHeads + qk_head) * kDim + i % 16 * 8, true);
-      }
+      const __nv_bfloat16* rows = kn + (static_cast<long long>(chunk) * kChunk * kQkHeads + qk_head) * kDim;
+      each<kTile / 8, kThreads>([&](int i) {
+        copy16<Volta>(k_tile.piece(i / 16, i % 16), rows + i / 16 * (kQkHeads * kDim) + i % 16 * 8, true);
+      });
     }
     copy_commit<Volta>();
   };
@@ -370,20 +366,20 @@ __global__ void __launch_bounds__(128)
     const __nv_bfloat16* snapshot = snapshots + place * kDim * kDim;
     const auto fetch_piece = [&](int piece) {
       if (piece < kDim / kPiece) {
-#pragma unroll
-        for (int i = threadIdx.x; i < kPiece * kDim / 8; i += 128)
+        each<kPiece * kDim / 8, 128>([&](int i) {
           copy16<Volta>(second_tile.piece(piece % 2 * kPiece + i / 16, i % 16), snapshot + piece * kPiece * kDim + i * 8, true);
+        });
       }
       copy_commit<Volta>();
     };
     __syncthreads();
     if (threadIdx.x < kChunk) gate[threadIdx.x] = sums[place * kChunk + threadIdx.x];
-#pragma unroll
-    for (int i = threadIdx.x; i < kTile / 8; i += 128) {
-      const long long offset = ((first + i / 16) * kQkHeads + qk_head) * kDim + i % 16 * 8;
-      copy16<Volta>(first_tile.piece(i / 16, i % 16), kn + offset, true);
-      copy16<Volta>(second_tile.piece(i / 16, i % 16), qn + offset, true);
-    }
+    const long long rows = (first * kQkHeads + qk_head) * kDim;
+    each<kTile / 8, 128>([&](int i) {
+      const int offset = i / 16 * (kQkHeads * kDim) + i % 16 * 8;
+      copy16<Volta>(first_tile.piece(i / 16, i % 16), kn + rows + offset, true);
+      copy16<Volta>(second_tile.piece(i / 16, i % 16), qn + rows + offset, true);
+    });
     copy_commit<Volta>();
     copy_wait<Volta, 0>();
     __syncthreads();
@@ -416,9 +412,7 @@ __global__ void __launch_bounds__(128)
       }
     }
     __syncthreads();
-#pragma unroll
-    for (int i = threadIdx.x; i < kTile / 8; i += 128)
-      copy16<Volta>(first_tile.piece(i / 16, i % 16), vn + place * kTile + i * 8, true);
+    each<kTile / 8, 128>([&](int i) { copy16<Volta>(first_tile.piece(i / 16, i % 16), vn + place * kTile + i * 8, true); });
     fetch_piece(0);
     fetch_piece(1);
 

@@ -23,6 +23,11 @@ using namespace gdn;
 
 constexpr int kChunk = 16;
 constexpr int kPacket = 576;
+#if __CUDA_ARCH__ == 900
+constexpr int kPrepareCtas = 5;  // CTAs per SM to leave registers for
+#else
+constexpr int kPrepareCtas = 4;
+#endif
 constexpr int kMqk = 256, kPrefix = 512, kSuffix = 528;
 
 // Place of element (t, s) of a 16x16 matrix whose transpose is a B operand: lane 4 * (t % 8) + s % 8 / 2 finds its four
@@ -32,7 +37,7 @@ __device__ __forceinline__ int operand_index(int t, int s) {
 }
 
 template <int Heads, bool Volta>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, Volta ? 2 : kPrepareCtas)
     gdn_two_stage_prepare(const __nv_bfloat16* q, const __nv_bfloat16* k, const float* g, const float* beta, int tokens,
                           __nv_bfloat16* qk, float* packets) {
   static_assert(Heads % kQkHeads == 0, "value heads are a multiple of the query/key heads");
@@ -133,31 +138,31 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
   const __nv_bfloat16* rows = qk + static_cast<long long>(qk_head) * chunks * (2 * kChunk * kDim);
   const float* packet_rows = packets + static_cast<long long>(head) * chunks * kPacket;
 
-  const auto fetch = [&](int chunk) {
-    if (chunk < chunks) {
-      unsigned char* stage = memory + chunk % Stages * Stage<Dv>::kBytes;
-#pragma unroll
-      for (int i = threadIdx.x; i < 2 * kChunk * kDim / 8; i += kThreads) {
-        const Tile<kDim> tile{reinterpret_cast<__nv_bfloat16*>(stage)};
-        copy16<Volta>(tile.piece(i / 16, i % 16), rows + static_cast<long long>(chunk) * (2 * kChunk * kDim) + i * 8, true);
-      }
-#pragma unroll
-      for (int i = threadIdx.x; i < kChunk * Dv / 8; i += kThreads) {
-        const Tile<Dv> tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
-        const int token = chunk * kChunk + i / (Dv / 8);
-        const bool live = token < tokens;
-        const long long offset = (static_cast<long long>(live ? token : 0) * Heads + head) * kDim + value0 + i % (Dv / 8) * 8;
-        copy16<Volta>(tile.piece(i / (Dv / 8), i % (Dv / 8)), v + offset, live);
-      }
-#pragma unroll
-      for (int i = threadIdx.x; i < kPacket / 4 - 8; i += kThreads)
-        copy16<Volta>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues + i * 16,
-                      packet_rows + static_cast<long long>(chunk) * kPacket + i * 4, true);
+  int fetched = 0, slot = 0;
+  const auto fetch = [&] {
+    if (fetched < chunks) {
+      unsigned char* stage = memory + slot * Stage<Dv>::kBytes;
+      const Tile<kDim> tile{reinterpret_cast<__nv_bfloat16*>(stage)};
+      const __nv_bfloat16* row = rows + static_cast<long long>(fetched) * (2 * kChunk * kDim);
+      each<2 * kChunk * kDim / 8, kThreads>([&](int i) { copy16<Volta>(tile.piece(i / 16, i % 16), row + i * 8, true); });
+      const Tile<Dv> value_tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
+      const __nv_bfloat16* value = v + (static_cast<long long>(fetched) * kChunk * Heads + head) * kDim + value0;
+      const int left = tokens - fetched * kChunk;
+      each<kChunk * Dv / 8, kThreads>([&](int i) {
+        const int t = i / (Dv / 8), piece = i % (Dv / 8);
+        copy16<Volta>(value_tile.piece(t, piece), value + (t < left ? t * (Heads * kDim) : 0) + piece * 8, t < left);
+      });
+      const float* packet = packet_rows + static_cast<long long>(fetched) * kPacket;
+      each<kPacket / 4 - 8, kThreads>([&](int i) {
+        copy16<Volta>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues + i * 16, packet + i * 4, true);
+      });
     }
     copy_commit<Volta>();
+    ++fetched;
+    slot = slot + 1 == Stages ? 0 : slot + 1;
   };
 
-  for (int chunk = 0; chunk < Stages - 1; ++chunk) fetch(chunk);
+  for (int chunk = 0; chunk < Stages - 1; ++chunk) fetch();
 
   float s[kTiles][4];
   const int value = value0 + strip * 16 + row;
@@ -172,8 +177,8 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
   copy_wait<Volta, Stages - 2>();
   __syncthreads();
 
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    unsigned char* stage = memory + chunk % Stages * Stage<Dv>::kBytes;
+  for (int chunk = 0, place = 0; chunk < chunks; ++chunk, place = place + 1 == Stages ? 0 : place + 1) {
+    unsigned char* stage = memory + place * Stage<Dv>::kBytes;
     const Tile<kDim> k_tile{reinterpret_cast<__nv_bfloat16*>(stage)};
     const Tile<kDim> q_tile{reinterpret_cast<__nv_bfloat16*>(stage + Stage<Dv>::kRows)};
     const Tile<Dv> v_tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
@@ -234,7 +239,7 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
 
     copy_wait<Volta, Stages - 3>();
     __syncthreads();
-    fetch(chunk + Stages - 1);
+    fetch();
 
     if constexpr (Parts > 1) {
 #pragma unroll

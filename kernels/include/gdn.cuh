@@ -234,6 +234,17 @@ __device__ __forceinline__ void copy_wait() {
   if constexpr (!Volta) cp_async_wait<Pending>();
 }
 
+// f(0) .. f(Count - 1), shared out over the block's Threads. The trip count is a constant, as it is not in a loop that starts
+// at threadIdx.x, so that the body is unrolled and its addresses are found once.
+template <int Count, int Threads, typename F>
+__device__ __forceinline__ void each(F&& f) {
+#pragma unroll
+  for (int j = 0; j < (Count + Threads - 1) / Threads; ++j) {
+    const int i = j * Threads + static_cast<int>(threadIdx.x);
+    if (Count % Threads == 0 || j < Count / Threads || i < Count) f(i);
+  }
+}
+
 // Inclusive sum over lanes 0 .. lane.
 __device__ __forceinline__ float prefix_sum(float value) {
 #pragma unroll

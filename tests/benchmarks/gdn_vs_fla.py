@@ -93,8 +93,8 @@ class Comparison:
 
         self.heads, self.facts = heads, facts
         self.operation: Operation = operation(heads)
-        self.stream = torch.cuda.Stream()
-        self.cupy_stream = cupy.cuda.ExternalStream(self.stream.cuda_stream)
+        self.cupy_stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream = torch.cuda.ExternalStream(self.cupy_stream.ptr)
         self.kernels = Kernels()
         for source, unit in compiled:
             self.kernels.load(source, unit)
@@ -143,6 +143,7 @@ class Comparison:
 
     def measure(self, tokens: int, *, with_fla: bool) -> dict[str, Any]:
         """Time the pipeline, the two stages and the package at ``tokens``; all in microseconds."""
+        import cupy
         import torch
 
         plans = {name: self.operation.plan(tokens, force(forced), self.facts) for name, forced in SCHEDULES.items()}
@@ -150,6 +151,7 @@ class Comparison:
         outputs: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
         for name, plan in plans.items():
             self.arena.restore(("out", "state_out"))
+            cupy.cuda.Device().synchronize()
             graph = self.graph(plan)
             self.cupy_stream.synchronize()
             outputs[name] = {plane.name: self.arena.read(plane) for plane in self.operation.outputs(tokens)}
@@ -160,9 +162,10 @@ class Comparison:
                 for _ in range(3):
                     call()
                 self.stream.synchronize()
-                captured = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(captured, stream=self.stream):
-                    out, state = call()
+            captured = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(captured):
+                out, state = call()
+            with torch.cuda.stream(self.stream):
                 captured.replay()
                 self.stream.synchronize()
                 outputs["fla"] = {
