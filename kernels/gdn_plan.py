@@ -48,6 +48,9 @@ PACKET = 576
 DV_COSTS = ((64, 34), (32, 20), (16, 13))
 """Value dims of a CTA and what one wave of such CTAs costs (engine-kernels 8.3)."""
 
+PREPARE_CTAS = 4
+"""CTAs per SM that the preparation's registers leave room for."""
+
 OUTPUT_CTAS_PER_SM = 4
 """Resident CTAs of the output kernel that its grid aims at (engine-profiles 6.2)."""
 
@@ -137,7 +140,7 @@ class GdnPrefill:
         return (
             Launch(
                 source="gdn_two_stage",
-                kernel=f"gdn_two_stage_prepare<{heads}, {volta}>",
+                kernel=f"gdn_two_stage_prepare<{heads}, {PREPARE_CTAS}, {volta}>",
                 grid=(heads, chunks, 1),
                 block=(256, 1, 1),
                 args=(Buf("q"), Buf("k"), Buf("g"), Buf("beta"), I32(width), Buf("qk"), Buf("packets")),

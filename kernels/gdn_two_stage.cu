@@ -11,11 +11,12 @@
 // (Heads, 128 value dims, 128 key dims); qk BF16 (16, chunks, 2, 16, 128), first k, then q, normalised; packets FP32
 // (Heads, chunks, 576): solve 256 and mqk 256 in B operand order, prefix e^G 16, suffix e^(G_last - G) 16, 32 unused.
 //
-// gdn_two_stage_prepare<Heads, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
+// gdn_two_stage_prepare<Heads, Ctas, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
 // gdn_two_stage_recurrence<Heads, Dv, Parts, Stages, Volta>: grid (128 / Dv, Heads), block 32 * max(Dv / 16, 1) * Parts,
-// dynamic shared memory gdn_recurrence_bytes. A warp holds 16 value dims by 128 / Parts key dims of S in registers.
-//   Heads 48 or 32; Dv 8, 16, 32, 64 value dims of a CTA; Parts 1, 2, 4 warps that share one strip's keys; Stages >= 3
-//   chunks in shared memory; Volta: see include/gdn.cuh.
+// dynamic shared memory Stages * Stage<Dv>::kBytes, and 4096 bytes a warp where Parts > 1. A warp holds 16 value dims by
+// 128 / Parts key dims of S in registers.
+//   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Parts 1, 2, 4
+//   warps that share one strip's keys; Stages >= 3 chunks in shared memory; Volta: see include/gdn.cuh.
 #include "gdn.cuh"
 #include "reduce.cuh"
 
@@ -23,11 +24,6 @@ using namespace gdn;
 
 constexpr int kChunk = 16;
 constexpr int kPacket = 576;
-#if __CUDA_ARCH__ == 900
-constexpr int kPrepareCtas = 5;  // CTAs per SM to leave registers for
-#else
-constexpr int kPrepareCtas = 4;
-#endif
 constexpr int kMqk = 256, kPrefix = 512, kSuffix = 528;
 
 // Place of element (t, s) of a 16x16 matrix whose transpose is a B operand: lane 4 * (t % 8) + s % 8 / 2 finds its four
@@ -36,8 +32,8 @@ __device__ __forceinline__ int operand_index(int t, int s) {
   return ((t >> 3) * 32 + (t & 7) * 4 + (s & 7) / 2) * 4 + (s >> 3) * 2 + (s & 1);
 }
 
-template <int Heads, bool Volta>
-__global__ void __launch_bounds__(256, Volta ? 2 : kPrepareCtas)
+template <int Heads, int Ctas, bool Volta>
+__global__ void __launch_bounds__(256, Ctas)
     gdn_two_stage_prepare(const __nv_bfloat16* q, const __nv_bfloat16* k, const float* g, const float* beta, int tokens,
                           __nv_bfloat16* qk, float* packets) {
   static_assert(Heads % kQkHeads == 0, "value heads are a multiple of the query/key heads");
@@ -79,7 +75,7 @@ __global__ void __launch_bounds__(256, Volta ? 2 : kPrepareCtas)
     // Warps 0 and 1: k.k, 2 and 3: q.k; of each pair one takes columns 0 to 7, the other 8 to 15.
     const int source = warp >> 1, tile = warp & 1;
     float dot[2][4] = {};
-#pragma unroll
+#pragma unroll 1
     for (int col = 0; col < kDim; col += 32) {
       unsigned b[4];
       load_b_long<Volta>(b, Tile<kDim>{rows[0]}, tile * 8, col);

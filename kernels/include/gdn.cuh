@@ -259,11 +259,17 @@ __device__ __forceinline__ float prefix_sum(float value) {
 template <int Stride>
 __device__ __forceinline__ void invert_column(float (&x)[16], const float* lower, float factor, int column) {
 #pragma unroll
-  for (int i = 0; i < 16; ++i) x[i] = i == column ? 1.0f : 0.0f;
+  for (int i = 0; i < 16; ++i) {
+    float sum = 0.0f;
 #pragma unroll
-  for (int i = 0; i < 15; ++i) {
-#pragma unroll
-    for (int m = i + 1; m < 16; ++m) x[m] = fmaf(-factor * lower[m * Stride + i], x[i], x[m]);
+    for (int m = 0; m < i; m += 4) {
+      const float4 l = *reinterpret_cast<const float4*>(lower + i * Stride + m);
+      sum = fmaf(l.x, x[m], sum);
+      if (m + 1 < i) sum = fmaf(l.y, x[m + 1], sum);
+      if (m + 2 < i) sum = fmaf(l.z, x[m + 2], sum);
+      if (m + 3 < i) sum = fmaf(l.w, x[m + 3], sum);
+    }
+    x[i] = fmaf(-factor, sum, i == column ? 1.0f : 0.0f);
   }
 }
 
