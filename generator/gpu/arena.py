@@ -91,6 +91,7 @@ class Arena:
         self._guards = [(start, last - start, GUARD) for start, last in zip(guards, ends, strict=True)]
         for start, length, byte in self._guards:
             self._slab[start : start + length].fill(byte)
+        self._regions: tuple[list[tuple[int, int, int]], tuple[Any, ...]] | None = None
         self._changed = cupy.zeros(1, cupy.uint32)
         self._sums = cupy.zeros(3, cupy.uint32)
         self.restore(self._operands)
@@ -166,15 +167,12 @@ class Arena:
                 used, whole = self._bytes(plane).nbytes, self._buffer(plane.name).nbytes
                 if used < whole:
                     regions.append((self._starts[plane.name] + used, whole - used, POISON))
-        starts, lengths, wants = zip(*regions, strict=True)
+        if self._regions is None or self._regions[0] != regions:
+            starts, lengths, wants = zip(*regions, strict=True)
+            arrays = (cupy.asarray(starts, cupy.int64), cupy.asarray(lengths, cupy.int64))
+            self._regions = (regions, (*arrays, cupy.asarray(wants, cupy.uint8)))
         self._changed.fill(0)
-        arguments = (
-            self._slab,
-            cupy.asarray(starts, cupy.int64),
-            cupy.asarray(lengths, cupy.int64),
-            cupy.asarray(wants, cupy.uint8),
-            self._changed,
-        )
+        arguments = (self._slab, *self._regions[1], self._changed)
         self._run_helper("changed", arguments, (len(regions), 64, 1))
         return int(self._changed.get()[0])
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from generator.core.limits import Limits
     from generator.core.route import Ask, Route, Schedule
 
+READING_S = 0.25
+"""NVML is read at a key's ends and not more often than this between: its calls take milliseconds."""
+
 _KEY_LIMIT_S = 120.0
 """Longest time for a key's operands or a load of kernels: some GB are filled, and a driver may be slow."""
 
@@ -82,6 +85,7 @@ class GpuBench:
         self._broken: dict[Subject, str] = {}
         self._readings: list[dict[str, Scalar]] = []
         self._began = 0.0
+        self._read_at = 0.0
         self.read_rate = 0.0
 
     def _record(self) -> DeviceRecord:
@@ -117,6 +121,10 @@ class GpuBench:
             "read_bytes_per_us": proof.read_rate,
         }
 
+    def _read(self) -> None:
+        self._readings.append(self.watch.reading())
+        self._read_at = self._clock()
+
     def facts(self) -> BenchFacts:
         """Return device and run."""
         return BenchFacts(kind=BenchKind.KERNELS, device=self._device, run=self._run)
@@ -126,7 +134,8 @@ class GpuBench:
         self._route = route
         self._began = self._clock()
         self._sources.clear()
-        self._readings = [self.watch.reading()]
+        self._readings = []
+        self._read()
         self._dead = ""
         try:
             self._link.ask("open_key", route.key, limit_s=_KEY_LIMIT_S)
@@ -213,7 +222,8 @@ class GpuBench:
         rest = self._time(running, limits.samples - limits.stop_after, 0, ready)
         for subject, taken in first.items():
             ready[subject] = _with_samples(ready[subject], (*taken, *rest.get(subject, ())), subject in stopped, limits)
-        self._readings.append(self.watch.reading())
+        if self._clock() - self._read_at > READING_S:
+            self._read()
         return {subject: ready[subject] for subject in subjects}
 
     def _time(
@@ -291,7 +301,7 @@ class GpuBench:
         except WorkerLostError:
             self._link.start()
             self.start()
-        self._readings.append(self.watch.reading())
+        self._read()
         conditions = summary(self._readings)
         conditions["seconds"] = round(self._clock() - self._began, 3)
         users = self.watch.users()

@@ -32,7 +32,7 @@ from generator.errors import GeneratorError, UsageError
 from generator.gpu.kernel_cache import cache_folder
 from generator.progress import ticker
 from generator.replay import ReplayBench
-from generator.repository import read_text, write_files
+from generator.repository import find_repository, read_text, write_files
 from generator.shipped import shipped_diff
 from kernels import find_families
 
@@ -65,7 +65,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--rule", choices=[rule.value for rule in Rule], help="default: guarded")
     parser.add_argument("--exhaustive", action="store_true", help="time hopeless candidates to the end")
     parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
-    parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (default: a cache folder)")
+    parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (with --card: the sources)")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="decide from evidence instead of measuring")
     parser.add_argument("--engine", type=Path, metavar="PATH", help="let the engine's ninfer-calibrate measure")
@@ -202,10 +202,15 @@ def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int)
             raise
         finally:
             progress.close()
-        folder = arguments.evidence or device.journal.path.parent.parent / "evidence"
+        folder = arguments.evidence or evidence_folder(arguments.card, device.journal.path)
         code = _store(arguments, output, catalog, outcomes, folder)
         device.journal.finish()
     return code
+
+
+def evidence_folder(card: str | None, journal: Path) -> Path:
+    """Return where evidence goes unless told: a reference card's into the sources, any other's beside the journal."""
+    return journal.parent.parent / "evidence" if card is None else find_repository().sources / "measured"
 
 
 def resume_command(words: list[str]) -> str:

@@ -87,9 +87,9 @@ def run(arguments: Namespace, output: Output) -> int:
         output.json([asdict(row) for row in rows])
     else:
         output.show(_summary(rows))
-        shown = [row for row in rows if arguments.all or row.notable]
-        if shown:
-            output.show(_table(shown))
+        for row in rows:
+            if arguments.all or row.notable:
+                output.text(f"{_line(row)}\n")
     pending = sorted({family.name for family in catalog.families.values() if family.source is None and family.routes})
     output.note(f"families without kernels of their own: {', '.join(pending) or 'none'}")
     bad = [row for row in rows if row.error or row.obstacle]
@@ -191,17 +191,14 @@ def _summary(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table("architecture", "kernel", "threads", "registers", "spill", "static", "dynamic", "remark")
-    for row in rows:
-        table.add_row(
-            row.arch,
-            row.kernel,
-            str(row.threads),
-            str(row.registers),
-            str(row.spill_store_bytes + row.spill_load_bytes),
-            str(row.static_shared_bytes),
-            str(row.dynamic_shared_bytes),
-            row.error.splitlines()[0] if row.error else row.obstacle,
-        )
-    return table
+def _line(row: Row) -> str:
+    spill = row.spill_store_bytes + row.spill_load_bytes
+    text = (
+        f"{row.arch} {row.source}.cu {row.kernel}: {row.threads} threads, {row.registers} registers, "
+        f"{row.static_shared_bytes} + {row.dynamic_shared_bytes} bytes shared"
+    )
+    remarks = [f"{spill} bytes spilled"] if spill else []
+    remarks += [f"cannot launch: {row.obstacle}"] if row.obstacle else []
+    if row.error:
+        return f"{row.arch} {row.source}.cu {row.kernel}: {row.error.splitlines()[0]}"
+    return ", ".join([text, *remarks])

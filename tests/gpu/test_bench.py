@@ -79,7 +79,7 @@ def test_a_sweep_times_checks_and_stops_as_it_should() -> None:
             assert error is not None
             assert error < 1e-5
     assert float(evidence.run["probe_cold_us"]) > float(evidence.run["probe_warm_us"])
-    assert key_noise(evidence, result.facts.key, LIMITS) < 0.1
+    assert key_noise(evidence, result.facts.key, LIMITS) < 0.3  # three kernels of 6 to 13 us
     assert len(result.decisions) == 3
 
 
