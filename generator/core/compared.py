@@ -52,7 +52,7 @@ class Compared:
 
     def words(self) -> str:
         """Return the case and its loss, for reasons."""
-        return f"{self.case} takes {1 / self.gain:.4f} of the legacy time"
+        return f"{self.case} takes {1 / self.gain:.4f} times the legacy time"
 
     def exact(self) -> tuple[Fraction, Fraction]:
         """Return both sums as the decimal numbers that the files hold; a tie is 1 and 1."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LEFT, _TOP, _PLOT_HEIGHT, _BOTTOM, _RIGHT = 64, 92, 260, 84, 24
 _STEP = 34
-_NARROWEST = 560
+_NARROWEST = 640
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MOST_TICKS = 8
 
@@ -30,7 +30,8 @@ text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .paper { fill: var(--paper); } .band { fill: var(--band); }
 .grid { stroke: var(--grid); } .axis { stroke: var(--dim); }
 .limit { stroke: var(--yes); stroke-dasharray: 6 4; } .loss { stroke: var(--slow); stroke-dasharray: 2 3; }
-.whisker { stroke: var(--dim); } .yes { fill: var(--yes); } .no { fill: var(--no); } .slow { fill: var(--slow); }
+.whisker { stroke: var(--dim); }
+.yes { fill: var(--yes); } .no { fill: var(--paper); stroke: var(--no); stroke-width: 2; } .slow { fill: var(--slow); }
 .none { stroke: var(--none); }
 """
 
@@ -45,16 +46,17 @@ def draw_gains(device: Device, item: KeySelection, limits: UnifiedLimits) -> str
     """
     count = max(1, len(item.decisions))
     width = max(_NARROWEST, _LEFT + _STEP * count + _RIGHT)
+    step = (width - _LEFT - _RIGHT) / count
     height = _TOP + _PLOT_HEIGHT + _BOTTOM
     low, high = _range(item.decisions, limits)
 
     def x(place: float) -> str:
-        return f"{_LEFT + _STEP * (place + 0.5):.1f}"
+        return f"{_LEFT + step * (place + 0.5):.1f}"
 
     def y(gain: float) -> str:
         return f"{_TOP + _PLOT_HEIGHT * (high - gain) / (high - low):.1f}"
 
-    right = _LEFT + _STEP * count
+    right = width - _RIGHT
     label = f"{item.key} on {device}: gain per width"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
@@ -66,9 +68,9 @@ def draw_gains(device: Device, item: KeySelection, limits: UnifiedLimits) -> str
         f'<text class="dim" x="16" y="64">{escape(_bands_text(item))}</text>',
     ]
     for first, last in _band_places(item):
-        start, end = _LEFT + _STEP * first, _LEFT + _STEP * (last + 1)
+        start, end = _LEFT + step * first, _LEFT + step * (last + 1)
         lines.append(
-            f'<rect class="band" x="{start}" y="{_TOP}" width="{end - start}" height="{_PLOT_HEIGHT}">'
+            f'<rect class="band" x="{start:.1f}" y="{_TOP}" width="{end - start:.1f}" height="{_PLOT_HEIGHT}">'
             f"<title>band: widths {item.decisions[first].width} to {item.decisions[last].width}</title></rect>"
         )
     for gain in _ticks(low, high):
@@ -92,18 +94,29 @@ def _mark(decision: Decision, x: str, y: Callable[[float], str], low: float) -> 
     title = f"<title>width {decision.width}: {escape(decision.verdict.value)}: {escape(decision.reason)}</title>"
     if decision.gain is None or decision.worst_loss is None:
         at = float(y(low)) - 12
-        left, right = float(x) - 4, float(x) + 4
-        return [
-            f'<g class="none"><line x1="{left:.1f}" x2="{right:.1f}" y1="{at - 4:.1f}" y2="{at + 4:.1f}"/>',
-            f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{at + 4:.1f}" y2="{at - 4:.1f}"/>{title}</g>',
-        ]
+        return [_cross(float(x), at, title)]
     worst = y(1 / decision.worst_loss)
     kind = _CLASS.get(decision.verdict, "no")
     return [
         f'<line class="whisker" x1="{x}" x2="{x}" y1="{y(decision.gain)}" y2="{worst}"/>',
         f'<line class="whisker" x1="{float(x) - 4:.1f}" x2="{float(x) + 4:.1f}" y1="{worst}" y2="{worst}"/>',
-        f'<circle class="{kind}" cx="{x}" cy="{y(decision.gain)}" r="5">{title}</circle>',
+        _shape(kind, float(x), float(y(decision.gain)), title),
     ]
+
+
+def _shape(kind: str, x: float, y: float, title: str = "") -> str:
+    """Return a mark that needs no colour to be told apart: a disc, a ring, or a square."""
+    if kind == "slow":
+        return f'<rect class="{kind}" x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10">{title}</rect>'
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="5">{title}</circle>'
+
+
+def _cross(x: float, y: float, title: str = "") -> str:
+    left, right, top, low = (f"{value:.1f}" for value in (x - 4, x + 4, y - 4, y + 4))
+    return (
+        f'<g class="none"><line x1="{left}" x2="{right}" y1="{top}" y2="{low}"/>'
+        f'<line x1="{left}" x2="{right}" y1="{low}" y2="{top}"/>{title}</g>'
+    )
 
 
 def _range(decisions: Sequence[Decision], limits: UnifiedLimits) -> tuple[float, float]:
@@ -145,14 +158,16 @@ def _bands_text(item: KeySelection) -> str:
 def _legend(limits: UnifiedLimits, height: int) -> list[str]:
     top, low = height - 44, height - 20
     return [
-        f'<text class="dim" x="16" y="{_TOP - 10}">gain: legacy time / unified time</text>',
-        f'<circle class="yes" cx="22" cy="{top - 4}" r="5"/><text x="34" y="{top}">qualifies</text>',
-        f'<circle class="no" cx="112" cy="{top - 4}" r="5"/><text x="124" y="{top}">gain, tie or neighbours</text>',
-        f'<circle class="slow" cx="282" cy="{top - 4}" r="5"/><text x="294" y="{top}">a case is slower</text>',
-        f'<rect class="band" x="412" y="{top - 11}" width="18" height="14"/>',
-        f'<text x="436" y="{top}">unified band</text>',
+        f'<text class="dim" x="16" y="{_TOP - 10}">gain: legacy time / unified time; whisker: the worst case</text>',
+        f'{_shape("yes", 22, top - 4)}<text x="34" y="{top}">qualifies</text>',
+        f'{_shape("no", 112, top - 4)}<text x="124" y="{top}">gain too small, tie, or alone</text>',
+        f'{_shape("slow", 302, top - 4)}<text x="314" y="{top}">a case is slower</text>',
+        f'<rect class="band" x="432" y="{top - 11}" width="18" height="14"/>',
+        f'<text x="456" y="{top}">unified band</text>',
         f'<line class="limit" x1="16" x2="44" y1="{low - 4}" y2="{low - 4}"/>',
-        f'<text x="52" y="{low}">gain {1 + limits.min_gain:g}, mean of all cases</text>',
-        f'<line class="loss" x1="250" x2="278" y1="{low - 4}" y2="{low - 4}"/>',
-        f'<text x="286" y="{low}">a case {1 + limits.max_loss:g} times as slow; whiskers: worst case</text>',
+        f'<text x="52" y="{low}">least gain, {1 + limits.min_gain:g}</text>',
+        f'<line class="loss" x1="196" x2="224" y1="{low - 4}" y2="{low - 4}"/>',
+        f'<text x="232" y="{low}">slowest case allowed, {1 + limits.max_loss:g} times</text>',
+        _cross(442, low - 4),
+        f'<text x="456" y="{low}">could not be judged</text>',
     ]

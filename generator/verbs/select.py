@@ -160,7 +160,7 @@ def _show_moved(cells: Sequence[Moved], limits: UnifiedLimits, output: Output) -
             f"  now     {cell.before.verdict.value}: {cell.before.reason}\n"
             f"  what if {cell.after.verdict.value}: {cell.after.reason}\n"
         )
-    output.text(f"{len(cells)} cells would take another route\n")
+    output.text(f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} would take another route\n")
 
 
 def _json(selections: dict[Device, Selection], cells: Sequence[Moved], limits: UnifiedLimits) -> dict[str, object]:

@@ -49,7 +49,7 @@ def test_a_qualifying_width_names_its_gain_and_its_worst_case() -> None:
     times = {(SMALL, 16): (100.0, 80.0), (LARGE, 16): (100.0, 100.0), **both(20, 100, 90)}
     decision = _decide(*two_rounds(times))[16]
     assert decision.verdict is Verdict.QUALIFIES
-    assert decision.reason == "gain 1.1180 over 2 cases, fp8 5120x17408 a16 takes 1.0000 of the legacy time"
+    assert decision.reason == "gain 1.1180 over 2 cases, fp8 5120x17408 a16 takes 1.0000 times the legacy time"
 
 
 def test_rounds_are_averaged_before_they_are_compared() -> None:
@@ -87,7 +87,7 @@ def test_a_case_slower_by_exactly_3_percent_does_no_harm(unified: float, verdict
 def test_a_slower_case_is_named_with_its_value() -> None:
     times = {(SMALL, 16): (100.0, 50.0), (LARGE, 16): (100.0, 110.0), **both(20, 103, 90)}
     decision = _decide(*two_rounds(times))[16]
-    assert decision.reason == "fp8 5120x17408 a16 takes 1.1000 of the legacy time, more than 1.03; gain 1.3484"
+    assert decision.reason == "fp8 5120x17408 a16 takes 1.1000 times the legacy time, more than 1.03; gain 1.3484"
     assert decision.worst_case == "fp8 5120x17408 a16"
     assert decision.worst_loss == pytest.approx(1.1)
 
@@ -125,7 +125,7 @@ def test_one_width_alone_makes_no_band() -> None:
     decision = _decide(*rounds)[16]
     assert decision.verdict is Verdict.ALONE
     assert decision.reason == (
-        "gain 1.1111 over 2 cases, fp8 5120x17408 a16 takes 0.9000 of the legacy time; "
+        "gain 1.1111 over 2 cases, fp8 5120x17408 a16 takes 0.9000 times the legacy time; "
         "a band needs 2 qualifying widths in a row, here 1"
     )
     assert _bands(*rounds) == ()

@@ -157,7 +157,7 @@ def test_one_table_of_one_round_at_a_time(checkout: Path, tmp_path: Path, comman
     text = command("select", "--root", checkout).out
     assert text.splitlines()[:2] == [
         f"{DEVICE} unified/q8_linear_pair: u4",
-        "      1 qualifies: gain 1.0526 over 2 cases, q8 1024+1024x2048 takes 0.9500 of the legacy time",
+        "      1 qualifies: gain 1.0526 over 2 cases, q8 1024+1024x2048 takes 0.9500 times the legacy time",
     ]
     assert "  widths of the common grid that no round ran: 3, 5, 6, 7, 8," in text
     assert command("select", "--bands", "--root", checkout).out == f"{DEVICE} unified/q8_linear_pair: u4\n"
@@ -176,7 +176,7 @@ def test_what_if_lists_cells_that_would_move(checkout: Path, tmp_path: Path, com
     assert lines[1:4] == [
         f"{DEVICE} unified/q8_linear_pair width 1:",
         "  now     average gain too small: gain 1.0204 over 2 cases is under 1.03",
-        "  what if qualifies: gain 1.0204 over 2 cases, q8 1024+1024x2048 takes 0.9800 of the legacy time",
+        "  what if qualifies: gain 1.0204 over 2 cases, q8 1024+1024x2048 takes 0.9800 times the legacy time",
     ]
     assert lines[-1] == "3 cells would take another route"
     same = command("select", "--what-if", "max_loss=0.05", "--json", "--root", checkout)

@@ -71,6 +71,8 @@ class Row:
             SourceError: the row and the settings say two things.
         """
         said = self._fields.get(name, "")
+        if not self._given:
+            return said or self._defaults.get(name, "")
         given = self._given.get(name, "")
         if said and given and said != given:
             raise SourceError(

@@ -49,6 +49,7 @@ class Reading:
 class _Header(NamedTuple):
     program: Program
     columns: tuple[str, ...]
+    places: Mapping[str, str]
 
 
 def read_output(
@@ -120,7 +121,7 @@ class _Reader:
             return
         where = f"{self._name} line {number}"
         cells = text.split(",") if '"' not in text else next(csv.reader([text]))
-        names = tuple(cell.strip().lower() for cell in cells)
+        names = tuple(cell.strip().lower() for cell in cells) if _TIMES[0] in text.lower() else ()
         if _TIMES[0] in names:
             self._set_header(names, where)
         elif self._header is not None:
@@ -181,7 +182,7 @@ class _Reader:
             raise SourceError(f"{where}: a second header with other columns; import one run a file")
         self._program = found
         self._accept(found)
-        self._header = _Header(found, names)
+        self._header = _Header(found, names, {name: f"column {name!r}" for name in names})
         self._unknown = tuple(name for name in names if name not in {*found.columns, *found.settings})
 
     def _accept(self, program: Program) -> None:
@@ -203,9 +204,8 @@ class _Reader:
                 f"{where} column {name!r}: the row has {len(cells)} fields and the header {len(header.columns)}; "
                 "the output was cut or two were mixed. Run the benchmark again"
             )
-        fields = {name: cell.strip() for name, cell in zip(header.columns, cells, strict=True)}
-        places = {name: f"column {name!r}" for name in header.columns}
-        self._row(header.program, fields, places, where, number)
+        fields = dict(zip(header.columns, map(str.strip, cells), strict=True))
+        self._row(header.program, fields, header.places, where, number)
 
     def _text_row(self, text: str, where: str, number: int) -> None:
         fields: dict[str, str] = {}
@@ -238,11 +238,12 @@ class _Reader:
             self._left[f"row: {point.reason}"] += 1
             return
         self._widths.setdefault(point.key, set()).add(point.width)
-        median = row.time(_TIMES[0])
-        least, p95 = (row.time(name) if row.get(name) else None for name in _TIMES[1:])
-        if median is not None and any((least is not None and least > median, p95 is not None and p95 < median)):
+        median = row.time("median_us")
+        least = row.time("min_us") if row.get("min_us") else None
+        p95 = row.time("p95_us") if row.get("p95_us") else None
+        if median is not None and not (least or median) <= median <= (p95 or median):
             raise SourceError(
-                f"{row.at(_TIMES[0])}: median {median!r} us is not between min {least!r} and p95 {p95!r}; "
+                f"{row.at('median_us')}: median {median!r} us is not between min {least!r} and p95 {p95!r}; "
                 "the columns are mixed up. Run the benchmark again"
             )
         time = Time(point.key, self._table, point.case, point.execution, point.cache, point.width, median, least, p95)
@@ -251,8 +252,8 @@ class _Reader:
             return
         if known[0] != time:
             raise SourceError(
-                f"{row.at(_TIMES[0])}: {point.key} {point.case} width {point.width} has median {median!r} us here and "
-                f"{known[0].median_us!r} us in line {known[1]}; keep one run a file"
+                f"{row.at('median_us')}: {point.key} {point.case} width {point.width} has median {median!r} us here "
+                f"and {known[0].median_us!r} us in line {known[1]}; keep one run a file"
             )
         self._left["row: repeats an earlier row to the digit"] += 1
 
