@@ -68,21 +68,20 @@ def locked(target: str, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
         lock.release()
 
 
-def replace_file(target: str, data: bytes) -> None:
+def replace_file(target: str, data: bytes, *, like: str | None = None) -> None:
     """Make ``data`` the content of ``target``; the caller holds its lock.
+
+    A file that is there keeps its mode and ownership; a new one takes those of ``like`` where that is given and there.
 
     Raises:
         StoreError: anything went wrong; ``target`` is as it was and no temporary file is left.
     """
     temporary = f"{target}.{secrets.token_hex(6)}{_TEMPORARY}"
     try:
-        try:
-            before = os.stat(target)  # noqa: PTH116
-        except FileNotFoundError:
-            before = None
+        before = _stat(target)
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise StoreError(f"{target}: no regular file; a profile file is one. Name another path.")
-        _write_new(temporary, data, before)
+        _write_new(temporary, data, _stat(like) if before is None and like is not None else before)
         os.replace(temporary, target)  # noqa: PTH105
     except (OSError, ValueError) as error:
         raise refusal(target, error) from error
@@ -99,6 +98,13 @@ def refusal(path: str, error: Exception) -> StoreError:
         f"{path}: cannot be written ({reason}); the file is as it was. "
         "Free space or mend permissions, or name another path."
     )
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - paths stay text
+    except FileNotFoundError:
+        return None
 
 
 def _write_new(path: str, data: bytes, like: os.stat_result | None) -> None:

@@ -32,6 +32,7 @@ class Rule(StrEnum):
     NO_ORIGIN = "origin is absent"
     NO_CALIBRATION = "calibration block is absent"
     OTHER_CATALOG = "catalog is another"
+    PARTIAL = "entry names a part of the calibrated keys"
     UNKNOWN_KEY = "route key is unknown"
     UNKNOWN_SCHEDULE = "schedule is unknown"
     PAST_LEGAL_WIDTH = "schedule is not legal at a width"
@@ -122,6 +123,16 @@ def _entry(entries: Sequence[Profile], place: int, catalog: EmbeddedCatalog, *, 
             where=_at(place, "calibration", "route_catalog"),
             text=text,
         )
+
+    elif block is not None and not builtin:
+        calibrated = {key for key, item in catalog.keys.items() if item.calibrated}
+        measured = len(calibrated & entry.routes.keys())
+        if measured < len(calibrated):
+            text = (
+                f"names {measured} of {len(calibrated)} calibrated keys; the engine counts the device as calibrated "
+                "all the same"
+            )
+            yield Finding(severity=Severity.NOTE, rule=Rule.PARTIAL, where=_at(place, "routes"), text=text)
 
 
 def _route(place: int, key: str, bands: Bands, catalog: EmbeddedCatalog) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.bands import Bands, layer_bands, schedule_at
+from ninfer_device_profiles.bands import COMPILED, Bands, layer_bands, schedule_at
 from ninfer_device_profiles.finding import note_of
 from ninfer_device_profiles.matching import find_entry, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ninfer_device_profiles.embedded import CatalogKey, EmbeddedCatalog
     from ninfer_device_profiles.model import Profile
 
 
@@ -86,18 +87,22 @@ class EntryShadow:
 
 
 def shadow_report(
-    entries: Sequence[Profile], builtin: Sequence[Profile], *, source: str, catalog_digest: str
+    entries: Sequence[Profile], builtin: Sequence[Profile], *, source: str, catalog: EmbeddedCatalog
 ) -> tuple[EntryShadow, ...]:
-    """Return each entry of the profile file ``source`` against the built-in table."""
+    """Return each entry of the profile file ``source`` against the built-in table.
+
+    A schedule counts as the compiled route where ``catalog`` has it as no candidate or as not legal at a width, since
+    the engine ignores it there.
+    """
     reports = []
     for place, entry in enumerate(entries):
         base = find_entry(builtin, entry.hardware_class, entry.multiprocessors)
         reports.append(
             EntryShadow(
                 entry=entry,
-                ignored=_ignored(entries, place, source, catalog_digest),
+                ignored=_ignored(entries, place, source, catalog.digest),
                 base=base,
-                keys=tuple(_key(key, bands, base) for key, bands in entry.routes.items()),
+                keys=tuple(_key(key, bands, base, catalog.keys.get(key)) for key, bands in entry.routes.items()),
                 near=(
                     *near_misses(entries, entry.hardware_class, entry.multiprocessors, layer="profile file"),
                     *near_misses(builtin, entry.hardware_class, entry.multiprocessors, layer="built-in table"),
@@ -128,12 +133,19 @@ def near_misses(
     return tuple(found)
 
 
-def differences(joined: Bands, builtin: Bands) -> tuple[Span, ...]:
-    """Return the widths at which ``joined`` and ``builtin`` answer differently, ascending, equal neighbours joined."""
+def differences(joined: Bands, builtin: Bands, known: CatalogKey | None = None) -> tuple[Span, ...]:
+    """Return the widths at which ``joined`` and ``builtin`` answer differently, ascending, equal neighbours joined.
+
+    Where ``known`` is given, schedules that the engine ignores at a width count as the compiled route there.
+    """
     spans: list[Span] = []
     first = 1
-    for last in sorted({band.last for band in (*joined, *builtin)}):
-        mine, theirs = schedule_at(joined, last), schedule_at(builtin, last)
+    ends = {band.last for band in (*joined, *builtin)}
+    if known is not None and ends:
+        limits = {limit for item in known.candidates for limit in (item.min_width - 1, item.max_width) if limit}
+        ends |= {limit for limit in limits if limit < max(ends)}
+    for last in sorted(ends):
+        mine, theirs = (_acting(schedule_at(bands, last), last, known) for bands in (joined, builtin))
         if mine != theirs:
             if spans and spans[-1].last == first - 1 and (spans[-1].file, spans[-1].builtin) == (mine, theirs):
                 spans[-1] = Span(first=spans[-1].first, last=last, file=mine, builtin=theirs)
@@ -143,11 +155,18 @@ def differences(joined: Bands, builtin: Bands) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _key(key: str, bands: Bands, base: Profile | None) -> KeyShadow:
+def _acting(schedule: str, width: int, known: CatalogKey | None) -> str:
+    if known is None:
+        return schedule
+    candidate = known.candidate(schedule)
+    return schedule if candidate is not None and candidate.legal(width) else COMPILED
+
+
+def _key(key: str, bands: Bands, base: Profile | None, known: CatalogKey | None) -> KeyShadow:
     below = None if base is None else base.routes.get(key)
     if below is None:
-        return KeyShadow(key=key, shadow=Shadow.ADDS, spans=differences(bands, ()))
-    spans = differences(layer_bands(bands, below), below)
+        return KeyShadow(key=key, shadow=Shadow.ADDS, spans=differences(bands, (), known))
+    spans = differences(layer_bands(bands, below), below, known)
     seam = None
     if (
         bands

@@ -120,7 +120,7 @@ def _update(path: str | os.PathLike[str], change: Callable[[Document, str], Merg
         changed = data != before
         if changed:
             if outdated and before is not None:
-                replace_file(target + OLD_SUFFIX, before)
+                replace_file(target + OLD_SUFFIX, before, like=target)
             if merged.replaced:
                 _remember(merged.replaced, target)
             replace_file(target, data)
@@ -184,7 +184,7 @@ def _remember(entries: tuple[Profile, ...], target: str) -> None:
         same = [item for item in result if same_device(item, entry)]
         if len(same) < KEPT and not any(_same_text(item, entry) for item in same):
             result.append(entry)
-    replace_file(beside, _checked_bytes(Document(devices=tuple(result)), beside))
+    replace_file(beside, _checked_bytes(Document(devices=tuple(result)), beside), like=target)
 
 
 def _same_text(one: Profile, other: Profile) -> bool:

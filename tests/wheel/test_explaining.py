@@ -38,6 +38,10 @@ SWITCH = CatalogKey(
     acts_under=("q4_linear_swiglu/34816x17408x5120", "small_t_tiled"),
 )
 CATALOG = EmbeddedCatalog(digest=catalog_digest([HEAD, SWITCH]), keys={HEAD.key: HEAD, SWITCH.key: SWITCH})
+FREE = EmbeddedCatalog(
+    digest=CATALOG.digest,
+    keys={HEAD.key: CatalogKey(key=HEAD.key, candidates=tuple(CatalogCandidate(schedule=name) for name in "ab"))},
+)
 BLOCK = Calibration(route_catalog=CATALOG.digest, ninfer_build="b")
 
 
@@ -160,9 +164,7 @@ def test_differences_are_the_widths_at_which_two_layers_disagree(one: Bands, oth
 
 @given(BANDS.filter(bool), BANDS.filter(bool))
 def test_a_key_repeats_the_table_only_where_dropping_it_changes_nothing(upper: Bands, lower: Bands) -> None:
-    report = shadow_report(
-        [entry("file", head=upper)], [entry("base", head=lower)], source="p", catalog_digest=CATALOG.digest
-    )[0]
+    report = shadow_report([entry("file", head=upper)], [entry("base", head=lower)], source="p", catalog=FREE)[0]
     joined = layer_bands(upper, lower)
     same = all(schedule_at(joined, width) == schedule_at(lower, width) for width in range(1, 45))
     assert (report.keys[0].shadow is Shadow.REPEATS) is same
@@ -178,13 +180,16 @@ def test_a_shadow_report_names_what_hides_repeats_adds_and_nearly_matches() -> N
         entry("base", head=bands((8, "small_t"), (32, "gemv")), switch=bands((8, "unified"))),
         Profile(hardware_class="c-sm89", multiprocessors=8),
     ]
-    first, second, third = shadow_report(file, base, source="p.json", catalog_digest=CATALOG.digest)
+    first, second, third = shadow_report(file, base, source="p.json", catalog=CATALOG)
     assert {item.key: item.shadow for item in first.keys} == {
         HEAD.key: Shadow.HIDES,
         SWITCH.key: Shadow.REPEATS,
         "new": Shadow.ADDS,
     }
-    assert first.keys[0].spans == (Span(first=1, last=4, file="gemv", builtin="small_t"),)
+    assert first.keys[0].spans == (
+        Span(first=1, last=2, file="gemv", builtin="small_t"),
+        Span(first=3, last=4, file="", builtin="small_t"),
+    )
     assert first.keys[0].seam == 8
     assert first.ignored == ""
     assert second.ignored == "an earlier entry (c-sm86, 8 SMs) matches the device first"
@@ -202,6 +207,12 @@ def test_a_shadow_report_names_what_hides_repeats_adds_and_nearly_matches() -> N
     )
 
 
+def test_a_schedule_that_the_engine_ignores_hides_nothing() -> None:
+    file = [entry("file", head=bands((28, ""), (32, "gemv")))]
+    base = [entry("base", head=bands((64, "off")))]
+    assert shadow_report(file, base, source="p", catalog=CATALOG)[0].keys[0].shadow is Shadow.REPEATS
+
+
 def test_lint_finds_what_the_engine_reads_without_a_word() -> None:
     text = json.dumps(
         {
@@ -216,6 +227,13 @@ def test_lint_finds_what_the_engine_reads_without_a_word() -> None:
                 },
                 {"hardware_class": "c", "origin": "o", "routes": {}},
                 {"hardware_class": "c", "multiprocessors": 8, "origin": "o", "routes": {}},
+                {
+                    "hardware_class": "d",
+                    "multiprocessors": 8,
+                    "origin": "o",
+                    "calibration": {"route_catalog": CATALOG.digest},
+                    "routes": {HEAD.key: [[2, "gemv"]]},
+                },
             ],
         }
     )
@@ -237,6 +255,10 @@ def test_lint_finds_what_the_engine_reads_without_a_word() -> None:
         "warning ['devices'][1]['calibration']: absent; the engine ignores an entry of a profile file without it",
         "warning ['devices'][2]: never used: ['devices'][0] matches c with 8 SMs first",
         "warning ['devices'][2]['calibration']: absent; the engine ignores an entry of a profile file without it",
+        (
+            "note ['devices'][3]['routes']: names 1 of 2 calibrated keys; "
+            "the engine counts the device as calibrated all the same"
+        ),
     ]
     assert {item.rule for item in found} == set(Rule)
     assert {item.severity for item in found} == set(Severity)

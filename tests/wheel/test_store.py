@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ninfer_device_profiles import atomic, jsontext
 from ninfer_device_profiles.bands import Band
 from ninfer_device_profiles.document import Calibration, Profile, read_document
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
 
 WHEEL = Path(__file__).parent.parent.parent / "builtin_profiles"
 AS_IT_WAS = "the file is as it was"
+
+
+DOCUMENTS = (
+    '{"schema": "ninfer.device-route-profiles", "schema_version": 2, "devices": []}',
+    '{"schema": "ninfer.device-route-profiles", "schema_version": 1, "devices": [1]}',
+    '{"schema": "ninfer.device-route-profiles", "schema_version": 3, "devices": []}',
+    (
+        '{"schema": "ninfer.device-route-profiles", "schema_version": 2, "devices": ['
+        '{"hardware_class": "a", "routes": {"k": [[4, "x"]]}}]}'
+    ),
+)
 
 
 def entry(name: str = "c", sms: int = 8, *, origin: str = "calibration", catalog: str = "d1", **keys: str) -> Profile:
@@ -183,6 +196,16 @@ def test_mode_and_ownership_stay(path: Path) -> None:
     assert stat.S_IMODE(after.st_mode) == 0o640
     assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
     assert after.st_ino != before.st_ino
+
+
+def test_what_is_kept_beside_a_private_file_is_private_too(path: Path) -> None:
+    store_profile(entry(key="a"), path)
+    path.chmod(0o600)
+    store_profile(entry(key="b"), path)
+    path.write_text('{"schema": "ninfer.device-route-profiles", "schema_version": 1}')
+    store_profile(entry(key="b"), path)
+    for suffix in (".replaced", ".old-version"):
+        assert stat.S_IMODE(path.with_name(path.name + suffix).stat().st_mode) == 0o600
 
 
 def test_a_new_file_has_the_mode_that_the_umask_gives(path: Path) -> None:
@@ -346,6 +369,21 @@ def test_a_document_that_would_grow_past_the_limit_is_not_written(path: Path, mo
     with pytest.raises(StoreError, match=r"a profile document has at most 600\."):
         store_profile(entry("n" * 400), path)
     assert len(read_document(path).devices) == 1
+
+
+@given(data=st.binary(max_size=80) | st.sampled_from(DOCUMENTS).map(str.encode), cut=st.integers(0, 400))
+def test_whatever_the_file_holds_storing_works_or_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "p.json"
+    path.write_bytes(data[:cut])
+    try:
+        store_profile(entry("new"), path)
+    except StoreError:
+        assert path.read_bytes() == data[:cut]
+        assert names(path.parent) == {path.name}
+    else:
+        assert read_document(path).devices[-1] == entry("new")
 
 
 STORE_ONE = (

@@ -99,7 +99,7 @@ def run_shadow(arguments: Namespace, around: Surroundings) -> int:
             read_document(place.path).devices,
             embedded.load_table(around.package).devices,
             source=place.path,
-            catalog_digest=embedded.load_catalog(around.package).digest,
+            catalog=embedded.load_catalog(around.package),
         )
         if device is None or matches(report.entry, device.hardware_class, device.multiprocessors)
     ]

@@ -88,8 +88,8 @@ def run_list(arguments: Namespace, around: Surroundings) -> int:
     else:
         builtin = embedded.load_table(around.package).devices
         entries = read_document(place.path).devices if exists(place.path) else ()
-        digest = embedded.load_catalog(around.package).digest
-        reports = shadow_report(entries, builtin, source=place.path, catalog_digest=digest)
+        catalog = embedded.load_catalog(around.package)
+        reports = shadow_report(entries, builtin, source=place.path, catalog=catalog)
         rows = [_Row(layer=FILE, entry=item.entry, state=item.ignored or "in force") for item in reports]
         rows += [_Row(layer=BUILTIN, entry=entry, state=_under(entry, rows)) for entry in builtin]
     if arguments.json:
