@@ -16,6 +16,7 @@ from cupy_backends.cuda.api import driver
 from generator.core.fill import DTYPES, host_values, operand_bytes, operand_elements
 from generator.core.route import F32, I32, Buf, Given, Launch, Operand, Plane, Poison, Uniform, Words
 from generator.gpu.compile import Compiled, compile_unit
+from generator.gpu.dependent import launch_dependent, supported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -80,6 +81,7 @@ class Arena:
     def __init__(self, operands: Iterable[Operand], arch: str) -> None:
         self._operands = {operand.name: operand for operand in operands}
         self._fill = helper_kernels(arch)
+        self._capability = int(arch.removeprefix("sm_").rstrip("af"))
         self._starts: dict[str, int] = {}
         end = GUARD_BYTES
         for name, item in self._operands.items():
@@ -190,7 +192,12 @@ class Arena:
         """Launch ``plan`` on the current stream."""
         for launch in plan:
             function = kernels.function(launch)
-            function(launch.grid, launch.block, self.arguments(launch), shared_mem=launch.shared_bytes)
+            arguments = self.arguments(launch)
+            if launch.dependent and supported(self._capability):
+                shape, stream = (launch.grid, launch.block), cupy.cuda.get_current_stream().ptr
+                launch_dependent(function, shape, arguments, launch.shared_bytes, stream)
+            else:
+                function(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
 
 
 _helpers: dict[tuple[int, str], Kernels] = {}

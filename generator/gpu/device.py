@@ -25,8 +25,8 @@ _REASONS = {
     0x4: "power cap",
     0x8: "hardware slowdown",
     0x10: "sync boost",
-    0x20: "thermal, software",
-    0x40: "thermal, hardware",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
     0x80: "power brake",
 }
 """Throttle reasons of NVML that lower clocks; idle (1) is none of them."""
