@@ -4,20 +4,21 @@
 //
 // t2_a8_tile: quantise activations. Grid T rounded up to 64, block 256: a CTA a column, a warp a 128-group.
 //   x        BF16 [T][K]
-//   codes    int8 [Tpad][K]; in each 64-group k = 16 l + 8 s + 2 j + h is byte 32 s + 16 h + 4 l + j, so that a 16-byte row of
-//            ldmatrix is one fragment register of the lanes of one column
+//   codes    int8 [Tpad][K]; in each 64-group k is byte (k mod 4) * 16 + k / 4, so that a 16-byte row of ldmatrix is one
+//            fragment register of the lanes of one column
 //   scales   FP16 [K / 128][Tpad]; padded columns get zero codes and zero scales
 //   scale = f16(amax / 127), code = clamp(rint(x * (1 / float(scale))), -127, 127); a zero scale gives zero codes
 //
 // t2_i8_route: project. Grid (Tpad / 64, N / 128), token tiles fastest; block 128 = 2 x 2 warps of 64 x 32; static shared
 // memory 30,976 bytes: two stages of 128 rows x 32 code bytes, 64 columns x (128 + 16 pad) activation bytes and 64
-// activation scales, and two buffers of 128 rows x 8 weight scales, one filled every eighth step.
+// activation scales, and two buffers of 128 rows x 8 weight scales, one filled every eighth step for the next eight.
 //   codes, scales, out_*, split, stride_*, add: as in t2_i8_small.cu, for one parent
 //   needs N mod 128 = 0, K mod 1024 = 0
 // The only schedule of its kind, "tile"; it differs from the small-T kernel in 128-element inner sums, in keeping both
 // operands in shared memory and in not splitting K.
 #include "cp_async.cuh"
 #include "mma.cuh"
+#include "prefetch.cuh"
 #include "reduce.cuh"
 #include "ternary.cuh"
 
@@ -36,13 +37,13 @@ extern "C" __global__ void __launch_bounds__(256)
     unsigned q[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) q[i] = max(-127, min(127, __float2int_rn(v[i] * inverse))) & 0xFF;
-    // Lanes 2i and 2i + 1 hold eight consecutive k: the even lane stores the word of the even ones, the odd lane the other.
-    const unsigned even = q[0] | q[2] << 8, odd = q[1] | q[3] << 8;
-    const bool odd_lane = lane & 1;
-    const unsigned other = __shfl_xor_sync(0xFFFFFFFFu, odd_lane ? even : odd, 1);
-    const unsigned word = odd_lane ? other | odd << 16 : even | other << 16;
-    const int in_group = lane * 4 % 64, l = in_group / 16, s = in_group % 16 / 8;
-    *reinterpret_cast<unsigned*>(codes + start + lane / 16 * 64 + 32 * s + 16 * odd_lane + 4 * l) = word;
+    // Four lanes transpose their 4 x 4 bytes: lane q mod 4 gets element q of each.
+    unsigned word = q[0] | q[1] << 8 | q[2] << 16 | q[3] << 24;
+    const unsigned beside = __shfl_xor_sync(0xFFFFFFFFu, word, 1);
+    word = lane & 1 ? byte_permute(word, beside, 0x3715u) : byte_permute(word, beside, 0x6240u);
+    const unsigned across = __shfl_xor_sync(0xFFFFFFFFu, word, 2);
+    word = lane & 2 ? byte_permute(word, across, 0x3276u) : byte_permute(word, across, 0x5410u);
+    *reinterpret_cast<unsigned*>(codes + start + lane / 16 * 64 + lane % 4 * 16 + lane % 16 / 4 * 4) = word;
     if (lane == 0) scales[static_cast<long long>(group) * padded + t] = scale;
   }
 }
@@ -52,6 +53,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
                 __nv_bfloat16* out_0, __nv_bfloat16* out_1, int k, int split, int stride_0, int stride_1, int live, int padded,
                 int add) {
   constexpr int kRows = 128, kColumns = 64, kXStride = 128 + 16;
+  constexpr int kHintSteps = 16;  // K steps between a hint to the L2 and the copy: one step in flight does not cover the latency
   __shared__ __align__(16) unsigned char weights[2][kRows * 32];
   __shared__ __align__(16) unsigned char x[2][kColumns * kXStride];
   __shared__ __align__(16) __half weight_scales[2][kRows * 8];
@@ -83,20 +85,31 @@ extern "C" __global__ void __launch_bounds__(128, 3)
     }
     if (threadIdx.x < kColumns / 8)
       cp_async_cg(column_scales[stage] + threadIdx.x * 8, x_scales + (step * padded + column + threadIdx.x * 8));
-    if (step % 8 == 0)
-      cp_async_cg(weight_scales[step / 8 % 2] + threadIdx.x * 8, scales + (threadIdx.x * groups + step));
+  };
+  // Weight scales of eight steps from `step` on.
+  const auto fetch_scales = [&](int step) {
+    cp_async_cg(weight_scales[step / 8 % 2] + threadIdx.x * 8, scales + (threadIdx.x * groups + step));
+  };
+  // A thread hints the 128-byte line of its row that holds the codes of `step` and the three after it.
+  const auto hint = [&](int step) {
+    if (step < groups) prefetch_l2(codes + (threadIdx.x * groups + step) * 32u);
   };
 
   const unsigned lane_word = (warp_row + g) * 32 + half_of(g, 0) + 4 * l;
   float acc[4][4][4] = {};
   fetch(0);
+  fetch_scales(0);
   cp_async_commit();
+#pragma unroll 1
+  for (int step = 4; step < kHintSteps; step += 4) hint(step);
 #pragma unroll 1
   for (int step = 0; step < groups; ++step) {
     cp_async_wait<0>();
     __syncthreads();
     if (step + 1 < groups) fetch(step + 1);
+    if (step % 8 == 0 && step + 8 < groups) fetch_scales(step + 8);
     cp_async_commit();
+    if (step % 4 == 0) hint(step + kHintSteps);
     const int stage = step % 2;
     unsigned b[4][2][4];
 #pragma unroll
@@ -107,36 +120,35 @@ extern "C" __global__ void __launch_bounds__(128, 3)
 #pragma unroll
     for (int mt = 0; mt < 4; ++mt) {
       const int r = warp_row + mt * 16 + g;
-      unsigned a[4][4];
+      int sum[4][4];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        uint2 top[2], bottom[2];
+        unsigned top[4], bottom[4];
         const unsigned char* const at = weights[stage] + (lane_word ^ half * 16) + mt * 16 * 32;
         ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
         ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * 32), bottom);
+        const unsigned a0[4] = {top[0], bottom[0], top[1], bottom[1]};
+        const unsigned a1[4] = {top[2], bottom[2], top[3], bottom[3]};
 #pragma unroll
-        for (int s = 0; s < 2; ++s) {
-          a[2 * half + s][0] = top[s].x;
-          a[2 * half + s][1] = bottom[s].x;
-          a[2 * half + s][2] = top[s].y;
-          a[2 * half + s][3] = bottom[s].y;
+        for (int nt = 0; nt < 4; ++nt) {
+          if (half == 0)
+            mma_s8_16832_first(sum[nt], a0, b[nt][half][0], b[nt][half][1]);
+          else
+            mma_s8_16832(sum[nt], a0, b[nt][half][0], b[nt][half][1]);
         }
+#pragma unroll
+        for (int nt = 0; nt < 4; ++nt) mma_s8_16832(sum[nt], a1, b[nt][half][2], b[nt][half][3]);
       }
       const __half* const row_scales = weight_scales[step / 8 % 2] + step % 8 + r * 8;
       const float scale_top = __half2float(row_scales[0]), scale_bottom = __half2float(row_scales[64]);
 #pragma unroll
       for (int nt = 0; nt < 4; ++nt) {
-        int sum[4];
-        mma_s8_16832_from(sum, a[0], b[nt][0][0], b[nt][0][1], kFloatBits);
-        mma_s8_16832(sum, a[1], b[nt][0][2], b[nt][0][3]);
-        mma_s8_16832(sum, a[2], b[nt][1][0], b[nt][1][1]);
-        mma_s8_16832(sum, a[3], b[nt][1][2], b[nt][1][3]);
         float(&c)[4] = acc[mt][nt];
         const float2 x_scale = __half22float2(reinterpret_cast<const __half2*>(column_scales[stage] + warp_column + nt * 8)[l]);
-        c[0] = scaled_sum(sum[0], scale_top, x_scale.x, c[0]);
-        c[1] = scaled_sum(sum[1], scale_top, x_scale.y, c[1]);
-        c[2] = scaled_sum(sum[2], scale_bottom, x_scale.x, c[2]);
-        c[3] = scaled_sum(sum[3], scale_bottom, x_scale.y, c[3]);
+        c[0] = scaled_sum(sum[nt][0], scale_top, x_scale.x, c[0]);
+        c[1] = scaled_sum(sum[nt][1], scale_top, x_scale.y, c[1]);
+        c[2] = scaled_sum(sum[nt][2], scale_bottom, x_scale.x, c[2]);
+        c[3] = scaled_sum(sum[nt][3], scale_bottom, x_scale.y, c[3]);
       }
     }
   }

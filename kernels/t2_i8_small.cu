@@ -5,7 +5,8 @@
 //
 // t2_a8_small: quantise activations. Grid (ceil(K / 64 / 8), T rounded up to 8), block 256: a warp a (group, token).
 //   x        BF16 [T][K]
-//   codes    int8 [T][K], each 16-byte block of k stored as k = 0 2 4 6, 1 3 5 7, 8 10 12 14, 9 11 13 15
+//   codes    int8 [K / 64][192][64], so that the fragments of eight columns are 512 consecutive bytes; in each block of 16, k is
+//            byte (k mod 4) * 4 + k / 4
 //   scales   FP16 [K / 64][192]; columns from T up to the padding get scale 0 and no codes
 //   scale = f16(amax / 127), code = clamp(rint(x * (127 / amax)), -127, 127), amax = max(max |x|, 1e-20)
 //
@@ -27,13 +28,15 @@
 // rows = 16 (8 / KWarps) TPW, K slab = 64 W KWarps. Warp w takes k split w mod KWarps of each slab. Shared memory: the ring,
 // rows x (slab / 4 + 16 pad + slab / 64 scale bytes) a stage, or the FP32 partial tiles of the reduction if larger.
 //
-// Activation fragments are read from global memory, before the slab's barrier, so that their latency overlaps the wait.
+// Activation fragments are read from global memory, before the slab's barrier, so that their latency overlaps the wait. The
+// CTA's rows are one block of memory, asked for as a whole at the start: the ring's slabs alone are too little in flight.
 #include "cp_async.cuh"
 #include "mma.cuh"
+#include "prefetch.cuh"
 #include "reduce.cuh"
 #include "ternary.cuh"
 
-constexpr int kScaleColumns = 192;
+constexpr int kColumns = 192;  // capacity of the quantised activations
 
 extern "C" __global__ void __launch_bounds__(256)
     t2_a8_small(const __nv_bfloat16* x, signed char* codes, __half* scales, int k, int live) {
@@ -41,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256)
   const int group = blockIdx.x * 8 + threadIdx.x / 32, t = blockIdx.y;
   if (group >= k / 64) return;
   if (t >= live) {
-    if (lane == 0) scales[group * kScaleColumns + t] = __float2half_rn(0.0f);
+    if (lane == 0) scales[group * kColumns + t] = __float2half_rn(0.0f);
     return;
   }
   const long long start = static_cast<long long>(t) * k + group * 64;
@@ -51,15 +54,17 @@ extern "C" __global__ void __launch_bounds__(256)
   const float inverse = 127.0f / amax;
   const int q_even = max(-127, min(127, __float2int_rn(even * inverse)));
   const int q_odd = max(-127, min(127, __float2int_rn(odd * inverse)));
-  const int shift = 8 * (lane % 4);
-  uint2 block = {(q_even & 0xFFu) << shift, (q_odd & 0xFFu) << shift};
+  // Even lanes hold k mod 4 = 0, 1, odd ones 2, 3; the four of a kind in a block of eight lanes gather their bytes.
+  const int shift = lane % 8 / 2 * 8;
+  uint2 words = {(q_even & 0xFFu) << shift, (q_odd & 0xFFu) << shift};
 #pragma unroll
-  for (int step = 1; step <= 2; ++step) {
-    block.x |= __shfl_xor_sync(0xFFFFFFFFu, block.x, step);
-    block.y |= __shfl_xor_sync(0xFFFFFFFFu, block.y, step);
+  for (int step = 2; step <= 4; step += 2) {
+    words.x |= __shfl_xor_sync(0xFFFFFFFFu, words.x, step);
+    words.y |= __shfl_xor_sync(0xFFFFFFFFu, words.y, step);
   }
-  if (lane % 4 == 0) reinterpret_cast<uint2*>(codes + start)[lane / 4] = block;
-  if (lane == 0) scales[group * kScaleColumns + t] = __float2half_rn(amax / 127.0f);
+  signed char* const to = codes + (static_cast<long long>(group) * kColumns + t) * 64;
+  if (lane % 8 < 2) *reinterpret_cast<uint2*>(to + lane / 8 * 16 + lane % 2 * 8) = words;
+  if (lane == 0) scales[group * kColumns + t] = __float2half_rn(amax / 127.0f);
 }
 
 template <int KWarps, int TPW, int CT, int St, int MB, int W>
@@ -93,72 +98,79 @@ __global__ void __launch_bounds__(256, MB)
   const unsigned char* const codes = (parent_b ? codes_b : codes_a) + static_cast<long long>(row) * groups * 32;
   const __half* const scales = (parent_b ? scales_b : scales_a) + static_cast<long long>(row) * groups;
 
-  // Offsets of this thread's pieces from the CTA's first row; 32 bits hold 32 rows of any K.
+  // This thread's pieces of a slab; the pointers move on with every slab.
   constexpr int kChunks = kCodeBytes / 16, kPieces = (kRows * kChunks + 255) / 256;
-  const unsigned piece_row = threadIdx.x / kChunks, piece_byte = threadIdx.x % kChunks * 16;
-  const unsigned code_offset = piece_row * groups * 32 + piece_byte, code_step = 256 / kChunks * groups * 32;
-  const auto fetch = [&](int slab) {
-    unsigned char* const stage = shared + slab % St * kStage;
-    const unsigned at = code_offset + slab * (kSlab / 4);
+  const unsigned char* from_codes = codes + (threadIdx.x / kChunks * groups * 32 + threadIdx.x % kChunks * 16);
+  const __half* from_scales = scales + threadIdx.x * groups;
+  unsigned char* const to_codes = shared + threadIdx.x / kChunks * kCodeStride + threadIdx.x % kChunks * 16;
+  unsigned char* const to_scales = shared + kRows * kCodeStride + threadIdx.x * kScaleBytes;
+  const auto fetch = [&](int stage) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       if (kRows * kChunks % 256 == 0 || threadIdx.x < kRows * kChunks)
-        cp_async_cg(stage + (piece_row + i * (256 / kChunks)) * kCodeStride + piece_byte, codes + (at + i * code_step));
+        cp_async_cg(to_codes + stage + i * (256 / kChunks) * kCodeStride, from_codes + i * (256 / kChunks) * 32 * groups);
     }
-    if (threadIdx.x < kRows) {
-      cp_async_ca<kScaleBytes>(stage + kRows * kCodeStride + threadIdx.x * kScaleBytes,
-                               scales + (threadIdx.x * groups + slab * (kSlab / 128)));
-    }
+    if (threadIdx.x < kRows) cp_async_ca<kScaleBytes>(to_scales + stage, from_scales);
+    from_codes += kCodeBytes;
+    from_scales += kSlab / 128;
   };
 
-  float acc[TPW][CT][4] = {};
+  int write = 0;
 #pragma unroll
   for (int slab = 0; slab < St - 1; ++slab) {
-    if (slab < slabs) fetch(slab);
+    if (slab < slabs) fetch(write);
     cp_async_commit();
+    write += kStage;
   }
-  const unsigned x_lane = g * k + 16 * l;
-  uint4 x_ahead[kAhead][CT];
+#pragma unroll 1
+  for (int at = threadIdx.x * 128; at < kRows * groups * 32; at += 256 * 128) prefetch_l2(codes + at);
+  if (threadIdx.x * 64 < kRows * groups) prefetch_l2(scales + threadIdx.x * 64);
+
+  float acc[TPW][CT][4] = {};
+  uint4 x_ahead[kAhead][CT] = {};  // stays zero in the lanes of columns that do not exist
   __half2 x_scale_ahead[kAhead][CT];
-  const auto read_x = [&](int group, uint4(&b)[CT], __half2(&x_scale)[CT]) {
+  const signed char* from_x = x_codes + (k_split * W * kColumns + g) * 64 + 16 * l;
+  const __half* from_x_scales = x_scales + k_split * W * kColumns + 2 * l;
+  const auto read_x = [&](int j, uint4(&b)[CT], __half2(&x_scale)[CT]) {
 #pragma unroll
     for (int ct = 0; ct < CT; ++ct) {
-      b[ct] = {0, 0, 0, 0};
-      if (ct * 8 + g < live) b[ct] = *reinterpret_cast<const uint4*>(x_codes + (x_lane + 8 * ct * k + group * 64u));
-      x_scale[ct] = *reinterpret_cast<const __half2*>(x_scales + (group * kScaleColumns + 8 * ct + 2 * l));
+      load_16_if(b[ct], from_x + (j * kColumns + 8 * ct) * 64, ct * 8 + g < live);
+      x_scale[ct] = *reinterpret_cast<const __half2*>(from_x_scales + j * kColumns + 8 * ct);
     }
   };
+  const unsigned char* const lane_codes = shared + (first_tile * 16 + g) * kCodeStride + k_split * W * 16 + 4 * l;
+  const unsigned char* const lane_scales =
+      shared + kRows * kCodeStride + (first_tile * 16 + g) * kScaleBytes + k_split * W / 2 * 2;
+  int read = 0;
+#pragma unroll 1
   for (int slab = 0; slab < slabs; ++slab) {
-    const int first_group = (slab * KWarps + k_split) * W;
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) read_x(first_group + j, x_ahead[j], x_scale_ahead[j]);
+    for (int j = 0; j < kAhead; ++j) read_x(j, x_ahead[j], x_scale_ahead[j]);
     cp_async_wait<St - 2>();
     __syncthreads();
-    if (slab + St - 1 < slabs) fetch(slab + St - 1);
+    if (slab + St - 1 < slabs) fetch(write);
     cp_async_commit();
-    const unsigned char* const stage = shared + slab % St * kStage;
-    const __half* const stage_scales = reinterpret_cast<const __half*>(stage + kRows * kCodeStride);
+    write = write == (St - 1) * kStage ? 0 : write + kStage;
 #pragma unroll(kAhead)
     for (int j = 0; j < W; ++j) {
       uint4(&b)[CT] = x_ahead[j % kAhead];
       __half2(&x_scale)[CT] = x_scale_ahead[j % kAhead];
-      if (j >= kAhead) read_x(first_group + j, b, x_scale);
-      const int word = k_split * W + j;
+      if (j >= kAhead) read_x(j, b, x_scale);
 #pragma unroll
       for (int tile = 0; tile < TPW; ++tile) {
-        const int r = (first_tile + tile) * 16 + g;
-        const unsigned char* const at = stage + r * kCodeStride + word * 16 + 4 * l;
-        uint2 top[2], bottom[2];
+        const unsigned char* const at = lane_codes + read + tile * 16 * kCodeStride + j * 16;
+        const unsigned char* const scale_at = lane_scales + read + tile * 16 * kScaleBytes;
+        unsigned top[4], bottom[4];
         ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
         ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * kCodeStride), bottom);
-        const float scale_top = __half2float(stage_scales[r * (kScaleBytes / 2) + word / 2]);
-        const float scale_bottom = __half2float(stage_scales[(r + 8) * (kScaleBytes / 2) + word / 2]);
-        const unsigned a0[4] = {top[0].x, bottom[0].x, top[0].y, bottom[0].y};
-        const unsigned a1[4] = {top[1].x, bottom[1].x, top[1].y, bottom[1].y};
+        const float scale_top = __half2float(*reinterpret_cast<const __half*>(scale_at));
+        const float scale_bottom = __half2float(*reinterpret_cast<const __half*>(scale_at + 8 * kScaleBytes));
+        const unsigned a0[4] = {top[0], bottom[0], top[1], bottom[1]};
+        const unsigned a1[4] = {top[2], bottom[2], top[3], bottom[3]};
 #pragma unroll
         for (int ct = 0; ct < CT; ++ct) {
           int sum[4];
-          mma_s8_16832_from(sum, a0, b[ct].x, b[ct].y, kFloatBits);
+          mma_s8_16832_first(sum, a0, b[ct].x, b[ct].y);
           mma_s8_16832(sum, a1, b[ct].z, b[ct].w);
           float(&c)[4] = acc[tile][ct];
           const float2 scale = __half22float2(x_scale[ct]);
@@ -169,6 +181,9 @@ __global__ void __launch_bounds__(256, MB)
         }
       }
     }
+    from_x += KWarps * W * kColumns * 64;
+    from_x_scales += KWarps * W * kColumns;
+    read = read == (St - 1) * kStage ? 0 : read + kStage;
   }
 
   // Odd K warps publish, even ones fold their neighbour, warp 0 of each row of tiles adds 2, 4, 6.

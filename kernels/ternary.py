@@ -145,7 +145,7 @@ def operands(projection: Projection, widest: int, *, tile: bool) -> tuple[Operan
     seed = 0x5EED + k + sum(parent.rows for parent in projection.parents)
     result = [
         Operand(name=f"{name}.x", dtype="bf16", shape=(widest, k), fill=Uniform(seed=seed, low=-1.0, high=1.0)),
-        Operand(name=f"{name}.small_codes", dtype="i8", shape=(widest, k), fill=Poison()),
+        Operand(name=f"{name}.small_codes", dtype="i8", shape=(k // 64, SMALL_COLUMNS, 64), fill=Poison()),
         Operand(name=f"{name}.small_scales", dtype="f16", shape=(k // 64, SMALL_COLUMNS), fill=Poison()),
     ]
     if tile:
@@ -227,7 +227,7 @@ def _small_span(projection: Projection, start: int, live: int, tile: SmallTile) 
         block=(256, 1, 1),
         args=(
             *weights,
-            Buf(f"{name}.small_codes", start * k),
+            Buf(f"{name}.small_codes", start * 64),
             Buf(f"{name}.small_scales", start),
             *(_target(projection, part, start) for part in targets),
             I32(k),

@@ -1,30 +1,30 @@
 // Ternary weights times int8 activations: what the small-T kernel and the tile kernel share.
 //
 // A 32-bit code word holds 16 consecutive codes of a row. Lane l = lane mod 4 of a warp owns k = 16 l .. 16 l + 15 of each
-// 64-element group, one word a row. A word feeds two S8 k32 products: its codes 0..7 the first, 8..15 the second, the even
-// ones into the first half of k, the odd ones into the second. So the activation byte that meets code 8 s + 2 j + h of lane
-// l's word is byte j of fragment register h of product s.
+// 64-element group, one word a row. A word feeds two S8 k32 products, eight codes each. The four codes k = 4 b + q, b = 0 .. 3, of
+// one q lie two bits apart in the word's four bytes, so a shift and a mask make one fragment register of them: registers q = 0, 1
+// are the first and second half of k of product 0, q = 2, 3 of product 1. Byte b of activation register q is k = 16 l + 4 b + q.
+// (A byte permute over the table 0, +1, -2, -1 costs four logic operations more a word.)
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "words.cuh"
 
-// int8 bytes of the eight codes of a word's half, even codes in .x, odd in .y. The table reads 00 0, 01 +1, 10 -2, 11 -1.
-__device__ __forceinline__ void ternary_fragments(unsigned word, uint2 (&half)[2]) {
-  constexpr unsigned kTable = 0xFFFE0100u;
-  const unsigned even = word & 0x33333333u, odd = word >> 2 & 0x33333333u;
-  half[0] = {byte_permute(kTable, 0, even), byte_permute(kTable, 0, odd)};
-  half[1] = {byte_permute(kTable, 0, even >> 16), byte_permute(kTable, 0, odd >> 16)};
+// Codes times 64 as int8, four a register: two's complement of two bits in the top of each byte (10 is -128).
+__device__ __forceinline__ void ternary_fragments(unsigned word, unsigned (&q)[4]) {
+  q[0] = word << 6 & 0xC0C0C0C0u;
+  q[1] = word << 4 & 0xC0C0C0C0u;
+  q[2] = word << 2 & 0xC0C0C0C0u;
+  q[3] = word & 0xC0C0C0C0u;
 }
 
-// An int32 accumulator that starts at these bits, 1.5 * 2^23, reads as that float plus the sum, for sums under 2^22.
-constexpr int kFloatBits = 0x4B400000;
-__device__ __forceinline__ float sum_of(int accumulator) { return __int_as_float(accumulator) - 12582912.0f; }
+// What the sums carry too much of because codes come times 64; exact to remove at the end.
+constexpr float kCodeUnit = 1.0f / 64.0f;
 
 // acc += sum * (weight scale * activation scale), the product of the scales rounded first.
-__device__ __forceinline__ float scaled_sum(int accumulator, float weight_scale, float x_scale, float acc) {
-  return fmaf(sum_of(accumulator), __fmul_rn(weight_scale, x_scale), acc);
+__device__ __forceinline__ float scaled_sum(int sum, float weight_scale, float x_scale, float acc) {
+  return fmaf(__int2float_rn(sum), __fmul_rn(weight_scale, x_scale), acc);
 }
 
 // Where the rows of one parent go: rows below `split` to `first`, the others to `second`, token-major.
@@ -35,7 +35,7 @@ struct Destination {
   int first_stride, second_stride;  // elements from one token to the next
 };
 
-// Store one m16n8 tile: `row` is its first row, `column` its first column, `live` the columns that exist. Lanes of
+// Store one m16n8 tile of sums of codes times 64: `row` is its first row, `column` its first column, `live` the columns that exist. Lanes of
 // neighbouring rows swap a value so that each stores two rows of one column. With `add`, out = bf16(float(out) + acc).
 __device__ __forceinline__ void store_tile(const Destination& to, int row, int column, int live, bool add,
                                            const float (&acc)[4]) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ void store_tile(const Destination& to, int row, int c
   for (int half = 0; half < 2; ++half) {
     const float mine = odd ? acc[2 * half + 1] : acc[2 * half];
     const float theirs = __shfl_xor_sync(0xFFFFFFFFu, odd ? acc[2 * half] : acc[2 * half + 1], 4);
-    float low = odd ? theirs : mine, high = odd ? mine : theirs;
+    float low = (odd ? theirs : mine) * kCodeUnit, high = (odd ? mine : theirs) * kCodeUnit;
     const int t = column + 2 * l + odd;
     if (t < live) {
       unsigned* const out =

@@ -92,7 +92,7 @@ def test_each_span_of_a_wide_small_route_asks_the_key_of_its_shape() -> None:
     assert asked[1:3] == [("t2_i8_small/4096+12288x5120", 32), ("t2_i8_small/4096+12288x5120", 16)]
     assert asked[-1] == ("t2_i8_small/5120x17408", 16)
     assert len(launches) == 12
-    assert launches[2].args[4:6] == (Buf("gdn.small_codes", 32 * 5120), Buf("gdn.small_scales", 32))
+    assert launches[2].args[4:6] == (Buf("gdn.small_codes", 32 * 64), Buf("gdn.small_scales", 32))
 
 
 def test_the_tile_route_launches_each_parent() -> None:
