@@ -88,35 +88,37 @@ __device__ __forceinline__ unsigned unbias_pair(unsigned pair) {
 template <typename Format>
 __device__ __forceinline__ void decode8_strided(unsigned low, unsigned high, unsigned (&pairs)[4]) {
   if constexpr (Format::kBits == 4) {
+    const unsigned base = in_register(0x43084308u);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = unbias_pair<Format>((low >> 4 * i & 0x000F000Fu) ^ 0x43084308u);
+    for (int i = 0; i < 4; ++i) pairs[i] = unbias_pair<Format>((low >> 4 * i & 0x000F000Fu) ^ base);
   } else {
+    const unsigned base = in_register(0x43434343u);
     unsigned even, odd;
     biased_bytes<Format>(low, high, even, odd);
-    pairs[0] = unbias_pair<Format>((even & 0x00FF00FFu) | 0x43004300u);
-    pairs[1] = unbias_pair<Format>((odd & 0x00FF00FFu) | 0x43004300u);
-    pairs[2] = unbias_pair<Format>(byte_permute(even, 0x43434343u, 0x4341u));
-    pairs[3] = unbias_pair<Format>(byte_permute(odd, 0x43434343u, 0x4341u));
+    pairs[0] = unbias_pair<Format>(byte_permute(even, base, 0x4240u));
+    pairs[1] = unbias_pair<Format>(byte_permute(odd, base, 0x4240u));
+    pairs[2] = unbias_pair<Format>(byte_permute(even, base, 0x4341u));
+    pairs[3] = unbias_pair<Format>(byte_permute(odd, base, 0x4341u));
   }
 }
 
 // Eight codes as BF16 pairs (0,1) (2,3) (4,5) (6,7).
 template <typename Format>
 __device__ __forceinline__ void decode8_pairs(unsigned low, unsigned high, unsigned (&pairs)[4]) {
-  unsigned even, odd;
   if constexpr (Format::kBits == 4) {
-    even = low;
-    odd = low >> 4;
-  } else {
-    biased_bytes<Format>(low, high, even, odd);
-  }
+    const unsigned base = in_register(0x43084308u);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const unsigned both = byte_permute(even, odd, 0x4400u + 0x1111u * i);  // bytes 0 and 1 even i, 2 and 3 odd i
-    if constexpr (Format::kBits == 4)
-      pairs[i] = unbias_pair<Format>((both & 0x000F000Fu) ^ 0x43084308u);
-    else
-      pairs[i] = unbias_pair<Format>((both & 0x00FF00FFu) | 0x43004300u);
+    for (int i = 0; i < 4; ++i)  // bytes 0 and 1 codes 2i, 2i + 1; bytes 2 and 3 the same four bits further on
+      pairs[i] = unbias_pair<Format>((byte_permute(low, low >> 4, 0x4400u + 0x1111u * i) & 0x000F000Fu) ^ base);
+  } else {
+    const unsigned base = in_register(0x43434343u);
+    unsigned even, odd;
+    biased_bytes<Format>(low, high, even, odd);
+    const unsigned first = byte_permute(even, odd, 0x5140u), second = byte_permute(even, odd, 0x7362u);
+    pairs[0] = unbias_pair<Format>(byte_permute(first, base, 0x4140u));
+    pairs[1] = unbias_pair<Format>(byte_permute(first, base, 0x4342u));
+    pairs[2] = unbias_pair<Format>(byte_permute(second, base, 0x4140u));
+    pairs[3] = unbias_pair<Format>(byte_permute(second, base, 0x4342u));
   }
 }
 

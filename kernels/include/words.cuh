@@ -7,11 +7,19 @@ __device__ __forceinline__ unsigned byte_permute(unsigned a, unsigned b, unsigne
   return __byte_perm(a, b, selector);
 }
 
-// a - b on BF16 pairs; exact where the result is representable. fma(b, -1, a) because sub.bf16x2 is native from sm_90 only:
-// https://docs.nvidia.com/cuda/parallel-thread-execution/#half-precision-floating-point-instructions-fma
+// `constant`, but in a register: an instruction takes one literal, and a second one would cost a move at every use. No launch
+// here has more than one thread in z, which the compiler cannot know.
+__device__ __forceinline__ unsigned in_register(unsigned constant) { return constant * blockDim.z; }
+
+// a - b on BF16 pairs; exact where the result is representable. sub.bf16x2 is there from sm_90 on; below it is
+// fma(b, -1, a): https://docs.nvidia.com/cuda/parallel-thread-execution/#half-precision-floating-point-instructions-sub
 __device__ __forceinline__ unsigned bf16x2_sub(unsigned a, unsigned b) {
   unsigned out;
+#if __CUDA_ARCH__ >= 900
+  asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+#else
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(b), "r"(0xBF80BF80u), "r"(a));
+#endif
   return out;
 }
 
