@@ -11,7 +11,7 @@
 //
 // t2_i8_route: project. Grid (Tpad / 64, N / 128), token tiles fastest; block 128 = 2 x 2 warps of 64 x 32; static shared
 // memory 30,976 bytes: two stages of 128 rows x 32 code bytes, 64 columns x (128 + 16 pad) activation bytes and 64
-// activation scales, and two buffers of 128 rows x 8 weight scales, one filled every eighth step for the next eight.
+// activation scales, and two buffers of 128 rows x 8 weight scales, one filled every eighth step.
 //   codes, scales, out_*, split, stride_*, add: as in t2_i8_small.cu, for one parent
 //   needs N mod 128 = 0, K mod 1024 = 0
 // The only schedule of its kind, "tile"; it differs from the small-T kernel in 128-element inner sums, in keeping both
@@ -54,10 +54,13 @@ extern "C" __global__ void __launch_bounds__(128, 3)
                 int add) {
   constexpr int kRows = 128, kColumns = 64, kXStride = 128 + 16;
   constexpr int kHintSteps = 16;  // K steps between a hint to the L2 and the copy: one step in flight does not cover the latency
-  __shared__ __align__(16) unsigned char weights[2][kRows * 32];
-  __shared__ __align__(16) unsigned char x[2][kColumns * kXStride];
+  struct Stage {
+    unsigned char weights[kRows * 32];
+    unsigned char x[kColumns * kXStride];
+    __half column_scales[kColumns];
+  };
+  __shared__ __align__(16) Stage stages[2];
   __shared__ __align__(16) __half weight_scales[2][kRows * 8];
-  __shared__ __align__(16) __half column_scales[2][kColumns];
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, l = lane % 4;
   const int row = blockIdx.y * kRows, column = blockIdx.x * kColumns;
@@ -72,23 +75,21 @@ extern "C" __global__ void __launch_bounds__(128, 3)
   const unsigned code_offset = threadIdx.x / 2 * groups * 32 + threadIdx.x % 2 * 16;
   const unsigned x_offset = threadIdx.x / 8 * k + threadIdx.x % 8 * 16;
   const auto fetch = [&](int step) {
-    const int stage = step % 2;
+    Stage& stage = stages[step % 2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int r = i * 64 + threadIdx.x / 2;
-      cp_async_cg(weights[stage] + r * 32 + half_of(r, threadIdx.x % 2), codes + (code_offset + (i * 64 * groups + step) * 32));
+      cp_async_cg(stage.weights + r * 32 + half_of(r, threadIdx.x % 2), codes + (code_offset + (i * 64 * groups + step) * 32));
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int c = i * 16 + threadIdx.x / 8;
-      cp_async_cg(x[stage] + c * kXStride + threadIdx.x % 8 * 16, x_codes + (x_offset + i * 16 * k + step * 128));
+      cp_async_cg(stage.x + c * kXStride + threadIdx.x % 8 * 16, x_codes + (x_offset + i * 16 * k + step * 128));
     }
     if (threadIdx.x < kColumns / 8)
-      cp_async_cg(column_scales[stage] + threadIdx.x * 8, x_scales + (step * padded + column + threadIdx.x * 8));
-  };
-  // Weight scales of eight steps from `step` on.
-  const auto fetch_scales = [&](int step) {
-    cp_async_cg(weight_scales[step / 8 % 2] + threadIdx.x * 8, scales + (threadIdx.x * groups + step));
+      cp_async_cg(stage.column_scales + threadIdx.x * 8, x_scales + (step * padded + column + threadIdx.x * 8));
+    if (step % 8 == 0)
+      cp_async_cg(weight_scales[step / 8 % 2] + threadIdx.x * 8, scales + (threadIdx.x * groups + step));
   };
   // A thread hints the 128-byte line of its row that holds the codes of `step` and the three after it.
   const auto hint = [&](int step) {
@@ -98,25 +99,25 @@ extern "C" __global__ void __launch_bounds__(128, 3)
   const unsigned lane_word = (warp_row + g) * 32 + half_of(g, 0) + 4 * l;
   float acc[4][4][4] = {};
   fetch(0);
-  fetch_scales(0);
   cp_async_commit();
 #pragma unroll 1
   for (int step = 4; step < kHintSteps; step += 4) hint(step);
+#pragma unroll 1
+  for (int at = threadIdx.x * 64; at < kRows * groups; at += 128 * 64) prefetch_l2(scales + at);
 #pragma unroll 1
   for (int step = 0; step < groups; ++step) {
     cp_async_wait<0>();
     __syncthreads();
     if (step + 1 < groups) fetch(step + 1);
-    if (step % 8 == 0 && step + 8 < groups) fetch_scales(step + 8);
     cp_async_commit();
     if (step % 4 == 0) hint(step + kHintSteps);
-    const int stage = step % 2;
+    const Stage& stage = stages[step % 2];
     unsigned b[4][2][4];
 #pragma unroll
     for (int nt = 0; nt < 4; ++nt)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        ldmatrix_x4(b[nt][half], x[stage] + (warp_column + nt * 8 + lane % 8) * kXStride + half * 64 + lane / 8 * 16);
+        ldmatrix_x4(b[nt][half], stage.x + (warp_column + nt * 8 + lane % 8) * kXStride + half * 64 + lane / 8 * 16);
 #pragma unroll
     for (int mt = 0; mt < 4; ++mt) {
       const int r = warp_row + mt * 16 + g;
@@ -124,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         unsigned top[4], bottom[4];
-        const unsigned char* const at = weights[stage] + (lane_word ^ half * 16) + mt * 16 * 32;
+        const unsigned char* const at = stage.weights + (lane_word ^ half * 16) + mt * 16 * 32;
         ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
         ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * 32), bottom);
         const unsigned a0[4] = {top[0], bottom[0], top[1], bottom[1]};
@@ -144,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
 #pragma unroll
       for (int nt = 0; nt < 4; ++nt) {
         float(&c)[4] = acc[mt][nt];
-        const float2 x_scale = __half22float2(reinterpret_cast<const __half2*>(column_scales[stage] + warp_column + nt * 8)[l]);
+        const float2 x_scale = __half22float2(reinterpret_cast<const __half2*>(stage.column_scales + warp_column + nt * 8)[l]);
         c[0] = scaled_sum(sum[nt][0], scale_top, x_scale.x, c[0]);
         c[1] = scaled_sum(sum[nt][1], scale_top, x_scale.y, c[1]);
         c[2] = scaled_sum(sum[nt][2], scale_bottom, x_scale.x, c[2]);

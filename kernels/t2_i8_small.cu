@@ -67,8 +67,9 @@ extern "C" __global__ void __launch_bounds__(256)
   if (lane == 0) scales[group * kColumns + t] = __float2half_rn(amax / 127.0f);
 }
 
+// One accumulator tile a warp needs few registers: there the compiler leaves room for one CTA more than the schedule asks.
 template <int KWarps, int TPW, int CT, int St, int MB, int W>
-__global__ void __launch_bounds__(256, MB)
+__global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
     t2_i8_small(const unsigned char* codes_a, const __half* scales_a, const unsigned char* codes_b, const __half* scales_b,
                 const signed char* x_codes, const __half* x_scales, __nv_bfloat16* out_a0, __nv_bfloat16* out_a1,
                 __nv_bfloat16* out_b0, __nv_bfloat16* out_b1, int k, int rows_a, int split_a, int split_b, int stride_a0,
@@ -98,29 +99,28 @@ __global__ void __launch_bounds__(256, MB)
   const unsigned char* const codes = (parent_b ? codes_b : codes_a) + static_cast<long long>(row) * groups * 32;
   const __half* const scales = (parent_b ? scales_b : scales_a) + static_cast<long long>(row) * groups;
 
-  // This thread's pieces of a slab; the pointers move on with every slab.
+  // This thread's pieces of a slab; the pointers move on with every ring turn.
   constexpr int kChunks = kCodeBytes / 16, kPieces = (kRows * kChunks + 255) / 256;
+  const bool copies_codes = kRows * kChunks % 256 == 0 || threadIdx.x < kRows * kChunks;
+  const bool copies_scales = threadIdx.x < kRows;
   const unsigned char* from_codes = codes + (threadIdx.x / kChunks * groups * 32 + threadIdx.x % kChunks * 16);
   const __half* from_scales = scales + threadIdx.x * groups;
-  unsigned char* const to_codes = shared + threadIdx.x / kChunks * kCodeStride + threadIdx.x % kChunks * 16;
-  unsigned char* const to_scales = shared + kRows * kCodeStride + threadIdx.x * kScaleBytes;
-  const auto fetch = [&](int stage) {
+  const unsigned ring = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const unsigned to_codes = ring + threadIdx.x / kChunks * kCodeStride + threadIdx.x % kChunks * 16;
+  const unsigned to_scales = ring + kRows * kCodeStride + threadIdx.x * kScaleBytes;
+  // `slab` counts from the pointers, `stage` is where it goes; both are constants once the ring's turn is unrolled.
+  const auto fetch = [&](int slab, int stage) {
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      if (kRows * kChunks % 256 == 0 || threadIdx.x < kRows * kChunks)
-        cp_async_cg(to_codes + stage + i * (256 / kChunks) * kCodeStride, from_codes + i * (256 / kChunks) * 32 * groups);
-    }
-    if (threadIdx.x < kRows) cp_async_ca<kScaleBytes>(to_scales + stage, from_scales);
-    from_codes += kCodeBytes;
-    from_scales += kSlab / 128;
+    for (int i = 0; i < kPieces; ++i)
+      cp_async_cg_if(to_codes + stage * kStage + i * (256 / kChunks) * kCodeStride,
+                     from_codes + (slab * kCodeBytes + i * (256 / kChunks) * 32 * groups), copies_codes);
+    cp_async_ca_if<kScaleBytes>(to_scales + stage * kStage, from_scales + slab * (kSlab / 128), copies_scales);
   };
 
-  int write = 0;
 #pragma unroll
   for (int slab = 0; slab < St - 1; ++slab) {
-    if (slab < slabs) fetch(write);
+    if (slab < slabs) fetch(slab, slab);
     cp_async_commit();
-    write += kStage;
   }
 #pragma unroll 1
   for (int at = threadIdx.x * 128; at < kRows * groups * 32; at += 256 * 128) prefetch_l2(codes + at);
@@ -131,59 +131,62 @@ __global__ void __launch_bounds__(256, MB)
   __half2 x_scale_ahead[kAhead][CT];
   const signed char* from_x = x_codes + (k_split * W * kColumns + g) * 64 + 16 * l;
   const __half* from_x_scales = x_scales + k_split * W * kColumns + 2 * l;
-  const auto read_x = [&](int j, uint4(&b)[CT], __half2(&x_scale)[CT]) {
+  const auto read_x = [&](int group, uint4(&b)[CT], __half2(&x_scale)[CT]) {
 #pragma unroll
     for (int ct = 0; ct < CT; ++ct) {
-      load_16_if(b[ct], from_x + (j * kColumns + 8 * ct) * 64, ct * 8 + g < live);
-      x_scale[ct] = *reinterpret_cast<const __half2*>(from_x_scales + j * kColumns + 8 * ct);
+      load_16_if(b[ct], from_x + (group * kColumns + 8 * ct) * 64, ct * 8 + g < live);
+      x_scale[ct] = *reinterpret_cast<const __half2*>(from_x_scales + group * kColumns + 8 * ct);
     }
   };
   const unsigned char* const lane_codes = shared + (first_tile * 16 + g) * kCodeStride + k_split * W * 16 + 4 * l;
   const unsigned char* const lane_scales =
       shared + kRows * kCodeStride + (first_tile * 16 + g) * kScaleBytes + k_split * W / 2 * 2;
-  int read = 0;
 #pragma unroll 1
-  for (int slab = 0; slab < slabs; ++slab) {
+  for (int first = 0; first < slabs; first += St) {
 #pragma unroll
-    for (int j = 0; j < kAhead; ++j) read_x(j, x_ahead[j], x_scale_ahead[j]);
-    cp_async_wait<St - 2>();
-    __syncthreads();
-    if (slab + St - 1 < slabs) fetch(write);
-    cp_async_commit();
-    write = write == (St - 1) * kStage ? 0 : write + kStage;
+    for (int turn = 0; turn < St; ++turn) {
+      if (first + turn >= slabs) break;
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) read_x(turn * KWarps * W + j, x_ahead[j], x_scale_ahead[j]);
+      cp_async_wait<St - 2>();
+      __syncthreads();
+      if (first + turn + St - 1 < slabs) fetch(turn + St - 1, (turn + St - 1) % St);
+      cp_async_commit();
 #pragma unroll(kAhead)
-    for (int j = 0; j < W; ++j) {
-      uint4(&b)[CT] = x_ahead[j % kAhead];
-      __half2(&x_scale)[CT] = x_scale_ahead[j % kAhead];
-      if (j >= kAhead) read_x(j, b, x_scale);
+      for (int j = 0; j < W; ++j) {
+        uint4(&b)[CT] = x_ahead[j % kAhead];
+        __half2(&x_scale)[CT] = x_scale_ahead[j % kAhead];
+        if (j >= kAhead) read_x(turn * KWarps * W + j, b, x_scale);
 #pragma unroll
-      for (int tile = 0; tile < TPW; ++tile) {
-        const unsigned char* const at = lane_codes + read + tile * 16 * kCodeStride + j * 16;
-        const unsigned char* const scale_at = lane_scales + read + tile * 16 * kScaleBytes;
-        unsigned top[4], bottom[4];
-        ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
-        ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * kCodeStride), bottom);
-        const float scale_top = __half2float(*reinterpret_cast<const __half*>(scale_at));
-        const float scale_bottom = __half2float(*reinterpret_cast<const __half*>(scale_at + 8 * kScaleBytes));
-        const unsigned a0[4] = {top[0], bottom[0], top[1], bottom[1]};
-        const unsigned a1[4] = {top[2], bottom[2], top[3], bottom[3]};
+        for (int tile = 0; tile < TPW; ++tile) {
+          const unsigned char* const at = lane_codes + turn * kStage + tile * 16 * kCodeStride + j * 16;
+          const unsigned char* const scale_at = lane_scales + turn * kStage + tile * 16 * kScaleBytes;
+          unsigned top[4], bottom[4];
+          ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
+          ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * kCodeStride), bottom);
+          const float scale_top = __half2float(*reinterpret_cast<const __half*>(scale_at));
+          const float scale_bottom = __half2float(*reinterpret_cast<const __half*>(scale_at + 8 * kScaleBytes));
+          const unsigned a0[4] = {top[0], bottom[0], top[1], bottom[1]};
+          const unsigned a1[4] = {top[2], bottom[2], top[3], bottom[3]};
 #pragma unroll
-        for (int ct = 0; ct < CT; ++ct) {
-          int sum[4];
-          mma_s8_16832_first(sum, a0, b[ct].x, b[ct].y);
-          mma_s8_16832(sum, a1, b[ct].z, b[ct].w);
-          float(&c)[4] = acc[tile][ct];
-          const float2 scale = __half22float2(x_scale[ct]);
-          c[0] = scaled_sum(sum[0], scale_top, scale.x, c[0]);
-          c[1] = scaled_sum(sum[1], scale_top, scale.y, c[1]);
-          c[2] = scaled_sum(sum[2], scale_bottom, scale.x, c[2]);
-          c[3] = scaled_sum(sum[3], scale_bottom, scale.y, c[3]);
+          for (int ct = 0; ct < CT; ++ct) {
+            int sum[4];
+            mma_s8_16832_first(sum, a0, b[ct].x, b[ct].y);
+            mma_s8_16832(sum, a1, b[ct].z, b[ct].w);
+            float(&c)[4] = acc[tile][ct];
+            const float2 scale = __half22float2(x_scale[ct]);
+            c[0] = scaled_sum(sum[0], scale_top, scale.x, c[0]);
+            c[1] = scaled_sum(sum[1], scale_top, scale.y, c[1]);
+            c[2] = scaled_sum(sum[2], scale_bottom, scale.x, c[2]);
+            c[3] = scaled_sum(sum[3], scale_bottom, scale.y, c[3]);
+          }
         }
       }
     }
-    from_x += KWarps * W * kColumns * 64;
-    from_x_scales += KWarps * W * kColumns;
-    read = read == (St - 1) * kStage ? 0 : read + kStage;
+    from_codes += St * kCodeBytes;
+    from_scales += St * (kSlab / 128);
+    from_x += St * KWarps * W * kColumns * 64;
+    from_x_scales += St * KWarps * W * kColumns;
   }
 
   // Odd K warps publish, even ones fold their neighbour, warp 0 of each row of tiles adds 2, 4, 6.

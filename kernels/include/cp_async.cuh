@@ -25,6 +25,20 @@ __device__ __forceinline__ void cp_async_cg_or_zero(void* shared, const void* gl
                : "memory");
 }
 
+// The two copies for a 32-bit shared address, done only where `wanted`; one instruction, no branch.
+__device__ __forceinline__ void cp_async_cg_if(unsigned shared, const void* global, bool wanted) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16;}" ::"r"(shared), "l"(global),
+               "r"(static_cast<int>(wanted))
+               : "memory");
+}
+template <int Bytes>
+__device__ __forceinline__ void cp_async_ca_if(unsigned shared, const void* global, bool wanted) {
+  static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async copies 4, 8 or 16 bytes");
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %3, 0; @p cp.async.ca.shared.global [%0], [%1], %2;}" ::"r"(shared), "l"(global),
+               "n"(Bytes), "r"(static_cast<int>(wanted))
+               : "memory");
+}
+
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // Wait until at most Pending of the latest groups are under way.

@@ -75,12 +75,14 @@ __device__ __forceinline__ Piece read_piece(const RowSplit& row, unsigned at) {
   return piece;
 }
 
-// Ask for the whole row at once, a 128-byte line a thread: the registers of a CTA hold too few pieces to cover the latency.
+// Ask for whole rows at once, a 128-byte line a thread: the registers of a CTA hold too little to cover the latency.
 template <typename Format>
-__device__ __forceinline__ void hint_row(const RowSplit& row, unsigned groups) {
-  for (unsigned i = threadIdx.x * 128; i < groups * 32; i += blockDim.x * 128) prefetch_l2(row.codes + i);
+__device__ __forceinline__ void hint_rows(const RowSplit& rows, unsigned groups) {
+#pragma unroll 1
+  for (unsigned i = threadIdx.x * 128; i < groups * 32; i += blockDim.x * 128) prefetch_l2(rows.codes + i);
   if constexpr (Format::kHighBytes > 0)
-    for (unsigned i = threadIdx.x * 128; i < groups * Format::kHighBytes; i += blockDim.x * 128) prefetch_l2(row.high + i);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x * 128; i < groups * Format::kHighBytes; i += blockDim.x * 128) prefetch_l2(rows.high + i);
 }
 
 // scale * code of the piece in FP32, each rounded once: a code enters the mantissa of 128, the fused multiply-add removes it.
@@ -180,9 +182,7 @@ __device__ __forceinline__ void simt(unsigned char* shared, RowSplit w, int row0
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = row0 + warp;
   const Ring rings[1] = {{shared + warp * Ring::kBytes, rows_from<Format>(w, row, k / 64)}};
   const int live = columns - column0;
-  unsigned from[C];  // columns past the last one repeat it; their sums are not stored
-#pragma unroll
-  for (int c = 0; c < C; ++c) from[c] = (column0 + (c < live ? c : live - 1)) * k + lane * 8;
+  const unsigned from = column0 * k + lane * 8;
   float sums[C] = {};
   walk_rings<Stages, false>(rings, k / kTile, [&](int tile, int slot) {
 #pragma unroll(C <= 2 ? kChunks : 1)
@@ -190,11 +190,12 @@ __device__ __forceinline__ void simt(unsigned char* shared, RowSplit w, int row0
       uint4 values[C];
 #pragma unroll
       for (int c = 0; c < C; ++c)
-        values[c] = __ldg(reinterpret_cast<const uint4*>(x + (from[c] + tile * kTile + chunk * kChunk)));
+        if (c == 0 || c < live) values[c] = __ldg(reinterpret_cast<const uint4*>(x + (from + c * k + tile * kTile + chunk * kChunk)));
       float weights[8];
       weights_of<Format>(rings[0].piece(slot, chunk), weights);
 #pragma unroll
-      for (int c = 0; c < C; ++c) add_products(weights, values[c], sums[c]);
+      for (int c = 0; c < C; ++c)
+        if (c == 0 || c < live) add_products(weights, values[c], sums[c]);
     }
   });
 #pragma unroll
@@ -377,7 +378,7 @@ __device__ __forceinline__ void split_slabs(float* shared, RowSplit w, int row0,
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     mine[r] = rows_from<Format>(w, row0 + r, k / 64);
-    hint_row<Format>(mine[r], k / 64);
+    hint_rows<Format>(mine[r], k / 64);
   }
   float sums[R][T] = {};
 #pragma unroll 1
@@ -459,10 +460,19 @@ __device__ __forceinline__ void direct_mma(float* shared, RowSplit w, int k, con
 
   float sums[CT][4] = {};
   Rows next = read_rows(warp);
+  hint_rows<Format>(w, 16 * groups);
+  if (threadIdx.x * 64 < 16 * groups) prefetch_l2(w.scales + threadIdx.x * 64);
 #pragma unroll 1
   for (int group = warp; group < groups; group += 8) {
     const Rows rows = next;
     if (group + 8 < groups) next = read_rows(group + 8);
+    uint4 x0[CT], x1[CT];
+#pragma unroll
+    for (int ct = 0; ct < CT; ++ct) {
+      const uint4* const values = reinterpret_cast<const uint4*>(x + (from[ct] + group * 64));
+      x0[ct] = __ldg(values);
+      x1[ct] = __ldg(values + 1);
+    }
     unsigned a[4][4];  // by product, then fragment word
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
@@ -477,13 +487,11 @@ __device__ __forceinline__ void direct_mma(float* shared, RowSplit w, int k, con
     const float scale[2] = {__half2float(rows.scale[0]), __half2float(rows.scale[1])};
 #pragma unroll
     for (int ct = 0; ct < CT; ++ct) {
-      const uint4* const values = reinterpret_cast<const uint4*>(x + (from[ct] + group * 64));
-      const uint4 x0 = __ldg(values), x1 = __ldg(values + 1);
       float products[4] = {};
-      mma_bf16_16816(products, a[0], x0.x, x0.y);
-      mma_bf16_16816(products, a[1], x0.z, x0.w);
-      mma_bf16_16816(products, a[2], x1.x, x1.y);
-      mma_bf16_16816(products, a[3], x1.z, x1.w);
+      mma_bf16_16816(products, a[0], x0[ct].x, x0[ct].y);
+      mma_bf16_16816(products, a[1], x0[ct].z, x0[ct].w);
+      mma_bf16_16816(products, a[2], x1[ct].x, x1[ct].y);
+      mma_bf16_16816(products, a[3], x1[ct].z, x1[ct].w);
 #pragma unroll
       for (int i = 0; i < 4; ++i) sums[ct][i] = fmaf(products[i], scale[i / 2], sums[ct][i]);
     }
