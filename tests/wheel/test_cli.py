@@ -196,6 +196,73 @@ def test_shadow_reports_the_file_against_the_table(command: Command) -> None:
     }
 
 
+def test_shadow_names_seams_added_keys_and_near_misses(command: Command) -> None:
+    block = Calibration(route_catalog="ac2d7b3e311831b0")
+    for sms in (82, 80):
+        store_profile(
+            Profile(
+                hardware_class="nvidia-geforce-rtx-3090-sm86",
+                multiprocessors=sms,
+                calibration=block,
+                routes={
+                    KEY: (Band(2, ""),),
+                    "t2_i8_route": (Band(192, "tile"),),
+                    "attn_pack_gqa": (Band(1, ""),),
+                    "attn_pv_f16": (Band(1, "on"),),
+                },
+            ),
+            command.file,
+        )
+    _, out, _ = command("shadow", *RTX_3090)
+    assert out.splitlines()[3:] == [
+        "  in force",
+        "  over built in: RTX 3090 at 390 W, 2026-09-25; unified routes and two-stage GDN at 420 W, 2026-09-27",
+        "  near: nvidia-geforce-rtx-3090-sm86 in the profile file: same class, 80 SMs instead of 82",
+        "  1 key hiding a built-in choice, which may be the better one (neither is timed here)",
+        f"    {KEY} 1-2: compiled instead of gemv",
+        f"    {KEY}: past width 2 the built-in bands answer again",
+        "  1 key saying what the built-in table says, so not needed",
+        "    attn_pv_f16",
+        "  2 keys that the built-in table does not name",
+        "    attn_pack_gqa: compiled throughout",
+        "    t2_i8_route: 1-192 tile",
+    ]
+    _, out, _ = command("shadow", *RTX_3090[:-1], "80")
+    assert "  the built-in table has no entry of this device" in out.splitlines()
+
+
+def test_a_damaged_file_of_replaced_entries_does_not_hide_the_path(command: Command) -> None:
+    command.store()
+    command.file.with_name(command.file.name + ".replaced").write_text("broken")
+    assert command("path")[0] == 0
+    code, out, err = command("list", "--replaced")
+    assert (code, out) == (1, "")
+    assert "invalid JSON" in err
+
+
+def test_there_may_be_no_entries_at_all(command: Command) -> None:
+    assert command("list", "--replaced") == (0, "no entries\n", "")
+    assert command("path", "--file", "a\0b")[1].splitlines()[2] == "  state     absent"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (OSError(5, "Input/output error"), 1, "ninfer-profiles: [Errno 5] Input/output error\n"),
+        (BrokenPipeError(), 1, ""),
+        (KeyboardInterrupt(), 130, "ninfer-profiles: interrupted\n"),
+    ],
+)
+def test_what_the_system_raises_is_one_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
+) -> None:
+    def fail(*_: object) -> int:
+        raise error
+
+    monkeypatch.setitem(VERBS, "verify", (VERBS["verify"][0], fail))
+    assert command("verify") == (code, "", line)
+
+
 def test_restore_brings_the_replaced_entry_back(command: Command) -> None:
     command.store(origin="first")
     command.store(origin="second")

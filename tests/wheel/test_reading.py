@@ -345,6 +345,14 @@ def test_a_100_mb_file_is_refused_unread(tmp_path: Path) -> None:
     )
 
 
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text("{}")
+    monkeypatch.setattr(os, "read", lambda _handle, count: b" " * count)
+    with pytest.raises(UnreadableError, match="more than 16,777,216 bytes"):
+        read_document(path)
+
+
 def test_paths_that_are_no_regular_file_are_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     server = socket.socket(socket.AF_UNIX)

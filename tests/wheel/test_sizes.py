@@ -350,6 +350,9 @@ def test_an_argument_without_a_size_is_refused_by_name() -> None:
         sizes.parallel_tile(width=0)
     assert str(caught.value) == ("width: 0; a size is computed from positive counts. Pass a count of 1 or more.")
     with pytest.raises(SizesError) as caught:
+        sizes.gdn_output_grid(tokens=-1, value_heads=48, sms=82, ctas_per_sm=4)
+    assert str(caught.value) == ("tokens: -1; a count of prompt tokens is 0 or more. Pass the call's token count.")
+    with pytest.raises(SizesError) as caught:
         chunk(1024, query_heads=32)
     assert str(caught.value) == (
         "query_heads: 32; attention geometries have 24 query heads over 4 KV heads or 16 over 2. Pass one of the two."

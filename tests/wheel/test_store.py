@@ -217,6 +217,59 @@ def test_a_new_file_has_the_mode_that_the_umask_gives(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
+def test_bytes_are_flushed_before_the_rename_and_the_folder_after_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def flush(handle: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def rename(source: str, target: str) -> None:
+        steps.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(os, "replace", rename)
+    store_profile(entry(), path)
+    assert steps == ["file", "rename", "folder"]
+
+
+def test_the_replaced_entry_is_on_disk_before_the_file_changes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_profile(entry(key="old"), path)
+    before = path.read_bytes()
+    replace = os.replace
+
+    def rename(source: str, target: str) -> None:
+        if target == str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", rename)
+    with pytest.raises(StoreError, match="Input/output error"):
+        store_profile(entry(key="new"), path)
+    assert path.read_bytes() == before
+    assert replaced_entries(path) == (entry(key="old"),)
+
+
+def test_where_a_file_cannot_be_given_away_its_group_and_mode_stay(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_profile(entry(), path)
+    path.chmod(0o660)
+    asked: list[tuple[int, int]] = []
+
+    def refuse(_handle: int, user: int, group: int) -> None:
+        asked.append((user, group))
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    store_profile(entry("other"), path)
+    found = path.stat()
+    assert asked == [(found.st_uid, found.st_gid), (-1, found.st_gid)]
+    assert stat.S_IMODE(found.st_mode) == 0o660
+
+
 @pytest.mark.parametrize("call", ["write", "fsync", "replace", "open"])
 def test_a_full_disk_leaves_the_file_and_no_temporary(path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     store_profile(entry(), path)
