@@ -28,7 +28,13 @@ class Command(NamedTuple):
 
 
 def bench_commands(
-    programs: Iterable[Program], device: Device, widths: Sequence[int], grid: Grid, prefix: str = ""
+    programs: Iterable[Program],
+    device: Device,
+    widths: Sequence[int],
+    grid: Grid,
+    *,
+    prefix: str = "",
+    execution: str = "",
 ) -> tuple[Command, ...]:
     """Return the runs that together time every case that ``device`` is judged on.
 
@@ -38,6 +44,7 @@ def bench_commands(
         widths: the grid; each run gets those at which one of its cases exists.
         grid: may give a key widths of its own, and leave cases out.
         prefix: only programs that feed a key with this prefix.
+        execution: of every program that has a choice; empty for each one's own.
     """
     result: list[Command] = []
     for program in programs:
@@ -59,10 +66,16 @@ def bench_commands(
             tail = "".join(f"-{word.lstrip('-')}" for word in variant.options.split())
             suffix = "txt" if ">" in program.arguments else "csv"
             output = f"{program.name}{tail}.{suffix}"
+            chosen = f"--execution {execution}" if execution and program.has_execution else ""
+            settings = {"execution": execution} if chosen and "execution" in program.settings else {}
             words = program.arguments.format(
-                options=variant.options, widths=",".join(map(str, needed)), out=f"{{folder}}/{output}"
+                options=f"{variant.options} {chosen}".strip(),
+                widths=",".join(map(str, needed)),
+                out=f"{{folder}}/{output}",
             )
-            result.append(Command(program.name, f"{program.name} {words.strip()}", output, dict(variant.settings)))
+            result.append(
+                Command(program.name, f"{program.name} {words.strip()}", output, {**variant.settings, **settings})
+            )
     return tuple(result)
 
 
@@ -83,10 +96,11 @@ def script(commands: Sequence[Command], device: Device, number: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def manifest(commands: Sequence[Command], device: Device, rounds: int) -> str:
+def manifest(commands: Sequence[Command], device: Device, rounds: int, execution: str = "") -> str:
     """Return the manifest of what the scripts of all rounds write, its conditions to be filled in."""
     lines = [
         f"device = {json.dumps(str(device))}",
+        *([f"execution = {json.dumps(execution)}"] if execution else []),
         "",
         "# What held in every run; a [[run]] may say otherwise under `conditions`. Empty and 0 are not recorded.",
         "[conditions]",

@@ -30,6 +30,7 @@ class Expected:
         first, last: widths at which the case exists, both inclusive; None is no upper end.
         step: the case exists at multiples of this width alone (a batch of 3 rows has 3, 6, 9 … columns).
         capability: first compute capability that runs the case.
+        fixed: the program knows no other execution, so this one is judged whatever a round asks for.
     """
 
     case: Case
@@ -38,6 +39,7 @@ class Expected:
     last: int | None = None
     step: int = 1
     capability: int = 0
+    fixed: bool = False
 
     def at(self, width: int, capability: int) -> bool:
         """Return whether a device of ``capability`` has the case at ``width``."""

@@ -63,6 +63,12 @@ def selected_sources(
                     sha256=_joined([file.sha256 for file in used]),
                     date=max(dates, default=""),
                     routes=routes,
+                    gains={
+                        (key, decision.width): 1 - 1 / decision.gain
+                        for key in routes
+                        for decision in selection.keys[key].decisions
+                        if decision.gain is not None
+                    },
                 )
             )
     return tuple(result)

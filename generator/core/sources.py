@@ -84,13 +84,18 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selected:
-    """Bands of ``unified/*`` keys that two benchmark rounds admitted for one device; ``date`` of the second round."""
+    """Bands of ``unified/*`` keys that two benchmark rounds admitted for one device; ``date`` of the second round.
+
+    ``gains`` holds, by key and measured width, the share of the legacy time that the geometric mean over all cases
+    saves.
+    """
 
     device: Device
     file: str
     sha256: str
     date: str
     routes: Mapping[RouteKey, Bands]
+    gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles.bands import COMPILED, MAX_LAST
+
 from generator.core.diff import Support
 from generator.core.routing import DeviceId
 
@@ -23,6 +25,7 @@ def derived_supports(derivation: Derivation, sources: Sources) -> Supports:
     weakest of its measured widths.
     """
     gains = {item.file: item.gains for item in sources.measured}
+    gains |= {item.file: item.gains for item in sources.selected}
     return {
         (DeviceId(*device), str(key)): tuple(_spans(key, answer, gains.get(answer.file, {})))
         for device, answers in derivation.answers.items()
@@ -31,6 +34,8 @@ def derived_supports(derivation: Derivation, sources: Sources) -> Supports:
 
 
 def _spans(key: RouteKey, answer: Answer, gains: Mapping[tuple[RouteKey, int], float]) -> Iterator[Support]:
+    if not answer.bands:
+        yield Support(1, MAX_LAST, COMPILED, answer.kind.label, answer.file)
     first = 1
     for band in answer.bands:
         inside = [gain for (name, width), gain in gains.items() if name == key and first <= width <= band.last]

@@ -221,6 +221,7 @@ def _medians(
     empty: list[float | None] = [None] * (2 * count)
     for item in rounds:
         first = 2 * (item.number - 1)
+        by_default = item.execution == PROGRAM_DEFAULT
         for time in item.times:
             key, table, case, execution, cache, width, median = time[:7]
             if cache != "cold":
@@ -229,7 +230,7 @@ def _medians(
             if expected is None:
                 strangers.setdefault(key, set()).add(case)
                 continue
-            if execution != (expected.execution if item.execution == PROGRAM_DEFAULT else item.execution):
+            if execution != (expected.execution if expected.fixed or by_default else item.execution):
                 continue
             by_width = found.setdefault(key, {}).setdefault(case, {})
             slots = by_width.get(width)

@@ -61,6 +61,12 @@ def configure(parser: ArgumentParser) -> None:
 def _add_set(parser: ArgumentParser) -> None:
     parser.add_argument("--device", required=True, metavar="CLASS/SMS", help="nvidia-geforce-rtx-3090-sm86/82")
     parser.add_argument("--grid", type=Path, help="width grid (default: the common grid)")
+    parser.add_argument(
+        "--execution",
+        default="",
+        choices=["", *EXECUTIONS],
+        help="of every program that has a choice (default: its own)",
+    )
     parser.add_argument("--only", default="", metavar="PREFIX", help="only programs that feed a key with this prefix")
 
 
@@ -71,13 +77,18 @@ def run(arguments: Namespace, output: Output) -> int:
     device = parse_device(arguments.device)
     grid = load_grid(arguments.grid) if arguments.grid is not None else EVERY_WIDTH
     commands = bench_commands(
-        find_programs().values(), device, grid.widths or UNIFIED_GRID, grid, prefix=arguments.only
+        find_programs().values(),
+        device,
+        grid.widths or UNIFIED_GRID,
+        grid,
+        prefix=arguments.only,
+        execution=arguments.execution,
     )
     if arguments.action == "commands":
         order_of(arguments.round, "", "--round")
         output.text(script(commands, device, arguments.round))
     else:
-        output.text(manifest(commands, device, UNIFIED_LIMITS.rounds))
+        output.text(manifest(commands, device, UNIFIED_LIMITS.rounds, arguments.execution))
     return 0
 
 

@@ -26,7 +26,7 @@ _TOPK = {"q8": "q8-full", "fp8": "fp8-full", "q4": "q4-optimized"}
 
 
 def commands_of(device: Device, prefix: str = "") -> tuple[Command, ...]:
-    return bench_commands(find_programs().values(), device, UNIFIED_GRID, EVERY_WIDTH, prefix)
+    return bench_commands(find_programs().values(), device, UNIFIED_GRID, EVERY_WIDTH, prefix=prefix)
 
 
 def outputs_of(device: Device, number: int, table: Table, median: Median, prefix: str = "") -> dict[str, str]:

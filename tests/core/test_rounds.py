@@ -55,7 +55,7 @@ def test_a_round_file_holds_one_fact_a_line_in_sorted_order() -> None:
 
 
 def test_a_round_file_is_as_its_schema_says(root: Path) -> None:
-    schema = json.loads((root / "generator" / "core" / "rounds.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((root / "generator" / "core" / "schema" / "rounds.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(json.loads(serialise_round(_round())))
 
@@ -81,6 +81,19 @@ def test_merging_is_idempotent_and_either_half_may_come_first() -> None:
     ]
     assert merge_rounds(halves[0], halves[1]) == merge_rounds(halves[1], halves[0]) == whole
     assert merge_rounds(whole, whole) == whole
+
+
+@given(st.lists(st.integers(0, 3), min_size=8, max_size=8), st.permutations(range(4)))
+def test_files_may_be_added_in_any_order_and_any_share(shares: list[int], order: list[int]) -> None:
+    whole = _round()
+    parts = [
+        replace(whole, times=tuple(time for time, share in zip(whole.times, shares, strict=True) if share == part))
+        for part in range(4)
+    ]
+    merged = parts[order[0]]
+    for part in order[1:]:
+        merged = merge_rounds(merged, parts[part])
+    assert serialise_round(merged) == serialise_round(whole)
 
 
 def test_a_point_with_two_times_is_refused() -> None:

@@ -6,17 +6,20 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.bands import Band
+import pytest
+from ninfer_device_profiles.bands import MAX_LAST, Band
 from ninfer_device_profiles.document import Profile
 
 from generator.core.cases import Expected, Grid
 from generator.core.derive import derive
+from generator.core.diff import Support
 from generator.core.imported import Imported
 from generator.core.reference import ReferenceGpu
 from generator.core.rounds import Case, Table
 from generator.core.route import Group, HardwareClass, RouteKey
 from generator.core.selected import RoundFile, rounds_present, selected_sources
 from generator.core.sources import Kind, Selected, Sources
+from generator.core.support import derived_supports
 from tests.core.unified_rounds import CASES, DEVICE, KEY, both, make_round, times_of
 
 if TYPE_CHECKING:
@@ -50,7 +53,8 @@ def _files(times: dict[tuple[Case, int], tuple[float, float]], key: RouteKey = K
 def test_a_selection_names_both_rounds_and_their_digests_whatever_their_order() -> None:
     files = _files(TIMES)
     (selected,) = selected_sources(reversed(files), CASES)
-    assert selected == Selected(
+    assert dict(selected.gains) == pytest.approx({(KEY, 16): 0.1, (KEY, 20): 0.1})
+    assert replace(selected, gains={}) == Selected(
         device=DEVICE,
         file="round-1.json, round-2.json",
         sha256=hashlib.sha256(f"{'1' * 64}\n{'2' * 64}\n".encode()).hexdigest(),
@@ -69,21 +73,44 @@ def test_a_grid_of_the_class_is_used() -> None:
     assert selected.routes == {KEY: ()}
 
 
-def _derived(
-    catalog: Catalog, files: list[RoundFile], cases: Mapping[RouteKey, tuple[Expected, ...]]
-) -> dict[str, object]:
+def _sources(files: list[RoundFile], cases: Mapping[RouteKey, tuple[Expected, ...]]) -> Sources:
     routes = {
         str(KEY): (Band(4, "unified"),),
         str(Q5): (Band(32, ""), Band(64, "unified")),
     }
     profile = Profile(hardware_class=DEVICE.hardware_class, multiprocessors=82, origin="hand", routes=routes)
-    sources = Sources(
+    return Sources(
         reference=(CARD,),
         imported=(Imported(profile=profile, file="engine.json", sha256="0" * 64),),
         selected=selected_sources(files, cases),
     )
-    answers = derive(sources, catalog).answers[DEVICE]
+
+
+def _derived(
+    catalog: Catalog, files: list[RoundFile], cases: Mapping[RouteKey, tuple[Expected, ...]]
+) -> dict[str, object]:
+    answers = derive(_sources(files, cases), catalog).answers[DEVICE]
     return {key: (answer.kind, answer.bands) for key, answer in answers.items()}
+
+
+def test_a_review_names_the_rule_the_rounds_and_the_weakest_gain(catalog: Catalog) -> None:
+    sources = _sources(_files({**both(16, 100, 90), **both(20, 100, 80)}), CASES)
+    supports = derived_supports(derive(sources, catalog), sources)
+    told = {key: found for (_, key), found in supports.items()}
+    files = "round-1.json, round-2.json"
+    assert [support[:5] for support in told[KEY]] == [
+        (1, 15, "", "selected from two rounds", files),
+        (16, 20, "unified", "selected from two rounds", files),
+    ]
+    assert [support.gain for support in told[KEY]] == [None, pytest.approx(0.1)]
+
+
+def test_a_key_that_the_rounds_found_best_compiled_is_decided_and_not_lost(catalog: Catalog) -> None:
+    sources = _sources(_files({**both(16, 100, 100), **both(20, 100, 100)}), CASES)
+    derivation = derive(sources, catalog)
+    told = {key: found for (_, key), found in derived_supports(derivation, sources).items()}
+    assert told[KEY] == (Support(1, MAX_LAST, "", "selected from two rounds", "round-1.json, round-2.json"),)
+    assert KEY not in derivation.document.devices[0].routes
 
 
 def test_selected_bands_replace_imported_ones_of_a_key_that_benchmarks_decide(catalog: Catalog) -> None:

@@ -196,6 +196,13 @@ def test_graph_times_are_judged_where_both_rounds_ask_for_them() -> None:
     assert _bands(*rounds) == _bands(*two_rounds(WINS))
 
 
+def test_a_case_whose_program_knows_one_execution_is_judged_in_it() -> None:
+    rounds = [replace(item, execution="graph") for item in two_rounds(WINS)]
+    fixed = {KEY: tuple(replace(item, fixed=True) for item in CASES[KEY])}
+    assert selected_bands(rounds, CASES)[DEVICE] == {}
+    assert selected_bands(rounds, fixed)[DEVICE] == {KEY: _bands(*two_rounds(WINS))}
+
+
 def test_a_case_outside_the_list_is_said_and_not_judged() -> None:
     rounds = [
         replace(

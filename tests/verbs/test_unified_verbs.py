@@ -270,6 +270,27 @@ def test_commands_run_the_tables_in_the_rounds_order(command: Command) -> None:
         assert len(lines) == 3 + 2 * 3
 
 
+def test_an_execution_is_asked_of_every_program_that_has_a_choice(command: Command) -> None:
+    words = ("--device", DEVICE, "--execution", "graph")
+    lines = command("bench-unified", "commands", "--round", "1", *words).out.splitlines()
+    runs = [line.split() for line in lines if "ninfer_benches" in line]
+    asked = {run[2] for run in runs if "--execution" in run}
+    assert asked == {
+        "ninfer_attn_input_proj_bench",
+        "ninfer_context_kv_materialize_bench",
+        "ninfer_gdn_input_proj_bench",
+        "ninfer_gdn_input_proj_conv_snapshot_bench",
+        "ninfer_linear_pair_bench",
+        "ninfer_q4_linear_swiglu_bench",
+        "ninfer_q5_linear_add_bench",
+        "ninfer_q8_linear_swiglu_bench",
+    }
+    text = command("bench-unified", "manifest", *words).out
+    assert text.splitlines()[:2] == [f'device = "{DEVICE}"', 'execution = "graph"']
+    pair = next(line for line in text.splitlines() if "linear_pair" in line)
+    assert pair.endswith('k = "2048", execution = "graph" },')
+
+
 def test_cards_before_blackwell_run_no_a8_and_no_a4() -> None:
     ampere, blackwell = commands_of(parse_device("nvidia-geforce-rtx-3090-sm86/82")), commands_of(parse_device(DEVICE))
     assert not [command for command in ampere if "a8" in command.words or "a4" in command.words]

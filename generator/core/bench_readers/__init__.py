@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -26,4 +27,10 @@ def find_programs() -> dict[str, Program]:
 @cache
 def judged_cases() -> CasesByKey:
     """Return per ``unified/*`` key the cases that it is judged on: all that any program feeds."""
-    return join_cases(program.feeds for program in find_programs().values())
+    return join_cases(
+        {
+            key: tuple(replace(case, fixed=not program.has_execution) for case in cases)
+            for key, cases in program.feeds.items()
+        }
+        for program in find_programs().values()
+    )

@@ -59,5 +59,6 @@ PROGRAM = Program(
     ),
     settings=("execution",),
     defaults={"execution": "graph"},
-    arguments="--counts full > {out}",
+    has_execution=True,
+    arguments="{options} --counts full > {out}",
 )

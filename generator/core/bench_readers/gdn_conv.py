@@ -68,6 +68,7 @@ PROGRAM = Program(
         "gpu",
         "cuda_runtime",
     ),
+    has_execution=True,
     arguments="{options} --form both --tokens {widths} --csv-out {out}",
     variants=tuple(
         Variant(options=f"--format {fmt} --batch {batch}", format=fmt) for fmt in SHAPES for batch in _BATCHES

@@ -53,6 +53,7 @@ PROGRAM = Program(
     ),
     settings=("format", "policy", "execution", "cache"),
     defaults={"execution": "eager", "cache": "cold"},
+    has_execution=True,
     arguments="{options} --tokens {widths} --csv-out {out}",
     variants=tuple(
         Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)

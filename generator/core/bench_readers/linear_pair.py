@@ -22,6 +22,7 @@ PROGRAM = Program(
     feeds={_KEY: tuple(Expected(case=Case(f"1024+1024x{k}", "q8"), execution="graph") for k in _DEPTHS)},
     settings=("k", "execution"),
     defaults={"execution": "graph"},
+    has_execution=True,
     arguments="{options} --tokens {widths} > {out}",
     variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

@@ -155,6 +155,7 @@ class Program:
         arguments: how to run it, with ``{options}`` of a variant, ``{widths}`` joined by commas and ``{out}`` to fill
             in; empty for what is no program.
         variants: the runs that together time every case.
+        has_execution: the program can run eager or graph; without, its cases are judged in its own execution alone.
         refusal: why its output feeds no key; empty for the others.
     """
 
@@ -166,6 +167,7 @@ class Program:
     defaults: Mapping[str, str] = field(default_factory=dict)
     arguments: str = ""
     variants: tuple[Variant, ...] = (Variant(),)
+    has_execution: bool = False
     refusal: str = ""
 
 

@@ -37,5 +37,6 @@ PROGRAM = Program(
     ),
     settings=("execution",),
     defaults={"execution": "eager"},
-    arguments="--t-sweep {widths} --csv-out {out}",
+    has_execution=True,
+    arguments="{options} --t-sweep {widths} --csv-out {out}",
 )

@@ -46,6 +46,7 @@ PROGRAM = Program(
     ),
     settings=("k", "execution"),
     defaults={"execution": "eager"},
+    has_execution=True,
     arguments="{options} --t-sweep {widths} --csv-out {out}",
     variants=tuple(Variant(options=f"--k {k}", settings={"k": k}) for k in _DEPTHS),
 )

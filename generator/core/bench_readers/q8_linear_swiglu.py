@@ -36,6 +36,7 @@ PROGRAM = Program(
     ),
     settings=("problem", "execution"),
     defaults={"execution": "eager"},
+    has_execution=True,
     arguments="{options} --t-sweep {widths} --csv-out {out}",
     variants=tuple(Variant(options=f"--problem {name}") for name in _SHAPES),
 )

@@ -48,4 +48,5 @@ PROGRAM = Program(
         "p95_us",
     ),
     defaults={"batch": "1", "cache": "cold"},
+    has_execution=True,
 )
