@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from ninfer_device_profiles.commands import answers, checks, completion, entries
+from ninfer_device_profiles.commands import answers, checks, completion, entries, launches
 from ninfer_device_profiles.commands.surroundings import Surroundings, printable
 from ninfer_device_profiles.errors import ProfileError
 
@@ -34,6 +34,7 @@ VERBS: dict[str, tuple[Configure, Run]] = {
     "show": (entries.configure_show, entries.run_show),
     "explain": (answers.configure_explain, answers.run_explain),
     "shadow": (answers.configure_shadow, answers.run_shadow),
+    "sizes": (launches.configure_sizes, launches.run_sizes),
     "restore": (entries.configure_restore, entries.run_restore),
     "validate": (checks.configure_validate, checks.run_validate),
     "verify": (checks.configure_verify, checks.run_verify),

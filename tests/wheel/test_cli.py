@@ -263,6 +263,32 @@ def test_what_the_system_raises_is_one_line(
     assert command("verify") == (code, "", line)
 
 
+def test_sizes_shows_the_chunk_that_the_engine_would_really_use(command: Command) -> None:
+    code, out, err = command("sizes", *RTX_3090)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "nvidia-geforce-rtx-3090-sm86, 82 SMs, 24 query heads, int8 cache",
+        "  prefill chunk       1280 tokens for a request of 1024 (share of whole waves used: 0.780 -> 0.976)",
+        "  alignment           on",
+        "  fast prompt kernel  on, by profile",
+        "  small-T attention splits of a full window, one row:",
+        "    window  1 wide  2 wide  3 wide  4 wide  5 wide  6 wide  7 wide  8 wide",
+        "    8192    41      41      41      41      41      20      20      20",
+        "    65536   41      41      41      41      41      41      41      41",
+        "    262144  82      82      82      82      82      82      82      82",
+    ]
+    found = command.json("sizes", *RTX_3090, "--prefill-chunk", "2048", "--kv", "bf16")
+    assert (found["chunk"], found["fast_prompt_kernel"]) == (2048, {"by": "not offered", "on": False})
+    _, out, _ = command("sizes", *RTX_3090, environment={"NINFER_PREFILL_ALIGN": "0", "NINFER_PROMPT_FAST": "0"})
+    assert "1024 tokens for a request of 1024 (share of whole waves used: 0.937 -> 0.937)" in out
+    assert "  alignment           off, by NINFER_PREFILL_ALIGN\n" in out
+    assert "  fast prompt kernel  off, by NINFER_PROMPT_FAST\n" in out
+    assert command("sizes", *RTX_3090, "--prefill-chunk", "0")[0] == 2
+    assert command("sizes", *RTX_3090[:-1], "0")[2] == (
+        "ninfer-profiles: sms: 0; a size is computed from positive counts. Pass a count of 1 or more.\n"
+    )
+
+
 def test_restore_brings_the_replaced_entry_back(command: Command) -> None:
     command.store(origin="first")
     command.store(origin="second")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from ninfer_device_profiles import atomic, jsontext
 from ninfer_device_profiles.bands import Band
 from ninfer_device_profiles.document import Calibration, Profile, read_document
-from ninfer_device_profiles.errors import StoreError
+from ninfer_device_profiles.errors import StoreError, UnreadableError
 from ninfer_device_profiles.store import KEPT, replaced_entries, restore_profile, store_profile
 
 if TYPE_CHECKING:
@@ -317,27 +318,55 @@ def test_a_real_file_size_limit_leaves_the_file_and_no_temporary(path: Path) -> 
     assert names(path.parent) == {path.name}
 
 
-@pytest.fixture
-def read_only() -> Iterator[Path]:
-    """A folder that the present user (nobody, where the tests run as root) may read but not write."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        inner = folder / "cache"
-        inner.mkdir()
-        store_profile(entry(), inner / "p.json")
-        for item in inner.iterdir():
-            item.chmod(0o444)
-        inner.chmod(0o555)
-        root = os.geteuid() == 0
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Go on as nobody where the tests run as root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
         if root:
-            os.seteuid(65534)
-        try:
-            yield inner
-        finally:
-            if root:
-                os.seteuid(0)
-            inner.chmod(0o755)
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that nobody can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def read_only(open_folder: Path) -> Iterator[Path]:
+    """A folder with a profile file that the present user may read but not write."""
+    inner = open_folder / "cache"
+    inner.mkdir()
+    store_profile(entry(), inner / "p.json")
+    for item in inner.iterdir():
+        item.chmod(0o444)
+    inner.chmod(0o555)
+    with without_privileges():
+        yield inner
+    inner.chmod(0o755)
+
+
+def test_a_file_that_may_not_be_read_is_one_clear_error(open_folder: Path) -> None:
+    path = open_folder / "p.json"
+    store_profile(entry(), path)
+    path.chmod(0)
+    open_folder.chmod(0o777)
+    with without_privileges():
+        with pytest.raises(UnreadableError) as caught:
+            read_document(path)
+        assert str(caught.value) == (
+            f"{path}: cannot be read (Permission denied); a profile file is a readable regular file. "
+            "Check the path and its permissions."
+        )
+        with pytest.raises(StoreError, match="Permission denied"):
+            store_profile(entry(), path)
 
 
 def test_a_read_only_folder_is_one_clear_error(read_only: Path) -> None:
