@@ -67,6 +67,9 @@ class Bench(Protocol):
     def first_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, Measured]:
         """Check each subject's output against the compiled route's, then time all that passed, interleaved."""
 
+    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+        """Time ``subjects`` in further interleaved rounds of the first pass; a subject that fails is left out."""
+
     def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
         """Time ``subjects`` again in interleaved rounds; a subject that fails is left out."""
 

@@ -22,7 +22,12 @@ class Limits:
     least_samples: int = 3  # engine-profiles 7: --repeat below 3 is raised to 3
     flush_floor_bytes: int = 64 * 1024 * 1024  # engine-profiles 4.2
     flush_l2_share: int = 4  # engine-profiles 4.2: four times the L2
-    noise_factor: float = 3.0  # architecture 7, guarded: noise is this many times the twins' median difference
+    noise_factor: float = 2.0  # architecture 7, guarded: noise is this many times the twins' median difference
+    near_share: float = 0.015  # guarded: a best gain this close to the margin is timed further
+    extended_samples: int = 55  # guarded: samples of such a point's first pass
+    nearest_share: float = 0.006  # guarded: a best gain still this close after that is timed to the end
+    most_samples: int = 231  # guarded: samples of such a point's first pass
+    extend_below_us: float = 250.0  # guarded: longer kernels vary too little to need it
     close_share: float = 0.03  # guarded: contenders this close to the best get a second pass too
     stop_after: int = 3  # issue 4, bench: samples after which a hopeless candidate stops
     stop_ratio: float = 1.5  # issue 4, bench: hopeless is this many times the compiled route's median

@@ -6,14 +6,14 @@ Every finished key's winners are installed before the next key is measured (engi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from generator.core.bench import BASE, TWIN, Bench, Measured, Subject
 from generator.core.dispatch import dispatcher
 from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey
-from generator.core.stats import median
+from generator.core.stats import gain, median
 from generator.core.verdict import Decision, Rule, decide_points, evidence_bands
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Sweep:
                 found[Subject(item.schedule)] = Measured(outcome=Outcome.INELIGIBLE, reason=reason)
         floor_us = bench.floor_us(width)
         found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
+        found = self._extended(found, bench)
         second = self._second_pass(found, bench)
         return [
             Trial(
@@ -127,17 +128,50 @@ class Sweep:
 
     def _second_pass(self, found: Mapping[Subject, Measured], bench: Bench) -> Mapping[Subject, tuple[Samples, ...]]:
         """Run the second pass with every contender close to the best, so that each rule finds its samples."""
-        base = found.get(BASE)
-        if base is None or base.outcome is not Outcome.TIMED:
+        if found[BASE].outcome is not Outcome.TIMED:
             return {}
-        line = median(base.samples) * (1 - self.limits.min_gain)
-        times = {s: median(item.samples) for s, item in found.items() if item.outcome is Outcome.TIMED and s != BASE}
-        contenders = {subject: us for subject, us in times.items() if us < line}
-        if not contenders:
+        close: dict[Subject, None] = {}
+        for times in (self._times(found, self.limits.samples), self._times(found, None)):
+            line = times.pop(BASE) * (1 - self.limits.min_gain)
+            close |= dict.fromkeys(self._close({subject: us for subject, us in times.items() if us < line}))
+        if not close:
             return {}
-        best = min(contenders.values())
-        close = [subject for subject, us in contenders.items() if us <= best * (1 + self.limits.close_share)]
         return bench.second_pass([BASE, *(subject for subject in close if subject != TWIN), TWIN])
+
+    def _extended(self, found: dict[Subject, Measured], bench: Bench) -> dict[Subject, Measured]:
+        """Time a point further where the best gain is near the margin, or several contenders are near each other."""
+        limits = self.limits
+        if found[BASE].outcome is not Outcome.TIMED:
+            return found
+        stages = ((limits.near_share, limits.extended_samples), (limits.nearest_share, limits.most_samples))
+        seen = limits.samples
+        for stage, (share, samples) in enumerate(stages):
+            times = self._times(found, seen)
+            base_us = times.pop(BASE)
+            times.pop(TWIN, None)
+            close = self._close(times)
+            if not close or base_us > limits.extend_below_us or samples <= seen:
+                return found
+            best = gain(min(times.values()), base_us)
+            several = stage == 0 and len(close) > 1 and best > limits.min_gain
+            if not several and abs(best - limits.min_gain) > share:
+                return found
+            added = bench.more([BASE, *close, TWIN], samples - seen)
+            found = {
+                subject: replace(item, samples=(*item.samples, *added.get(subject, ())))
+                for subject, item in found.items()
+            }
+            seen = samples
+        return found
+
+    def _times(self, found: Mapping[Subject, Measured], count: int | None) -> dict[Subject, float]:
+        """Return the medians of what was timed, over the first ``count`` samples."""
+        return {s: median(item.samples[:count]) for s, item in found.items() if item.outcome is Outcome.TIMED}
+
+    def _close(self, times: Mapping[Subject, float]) -> list[Subject]:
+        """Return the subjects that are close to the fastest."""
+        best = min(times.values(), default=0.0)
+        return [subject for subject, us in times.items() if us <= best * (1 + self.limits.close_share)]
 
     def _judge(self, route: Route, bench: Bench, facts: KeyFacts, trials: tuple[Trial, ...]) -> KeyResult:
         known = bench.facts()
@@ -167,6 +201,11 @@ def rule_facts(rule: Rule, limits: Limits) -> dict[str, Scalar]:
         "samples": limits.samples,
         "noise_factor": limits.noise_factor,
         "close_share": limits.close_share,
+        "near_share": limits.near_share,
+        "extended_samples": limits.extended_samples,
+        "nearest_share": limits.nearest_share,
+        "most_samples": limits.most_samples,
+        "extend_below_us": limits.extend_below_us,
         "stop_after": limits.stop_after,
         "stop_ratio": limits.stop_ratio,
         "floor_share": limits.floor_share,

@@ -1,14 +1,15 @@
 """The candidate rules over stored samples: which schedule each (key, width) gets, and why.
 
-Rule ``engine`` is the engine's own (engine-profiles 4.4). Rule ``guarded`` asks in addition that both passes' gains
-exceed the key's own noise, which hidden twins of the compiled route show, and takes the earliest of the candidates
-that the second pass cannot tell apart within that noise (architecture 7).
+Rule ``engine`` is the engine's own (engine-profiles 4.4); of a first pass that was extended it sees the usual number of
+samples. Rule ``guarded`` asks in addition that the gain exceed the key's own noise, which hidden twins of the compiled
+route show; it sees every sample, and takes the earliest of the candidates that these cannot tell apart within that
+noise (architecture 7).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:
         if base is None:
             continue
         if base.first_us and trial.first_us:
-            ratios.append(median(trial.first_us) / median(base.first_us))
+            ratios.append(median(trial.first_us[: limits.samples]) / median(base.first_us[: limits.samples]))
         rounds = zip(trial.second_us, base.second_us, strict=False)
         ratios.extend(median(twin) / median(compiled) for twin, compiled in rounds)
     return noise(ratios, limits.noise_factor)
@@ -147,18 +148,20 @@ def decide_point(  # noqa: PLR0917
             "compiled route has no trial" if compiled is None else f"compiled {compiled.outcome}: {compiled.reason}"
         )
         return Decision(key=route.key, width=width, schedule=COMPILED, verdict=Verdict.NOT_MEASURED, reason=reason)
-    base_us = median(compiled.first_us)
+    seen = _seen(rule, limits)
+    base_us = median(compiled.first_us[:seen])
     trials = {c.schedule: evidence.trial(route.key, width, c.schedule) for c in route.candidates}
+    trials = {name: None if trial is None else _cut(trial, seen) for name, trial in trials.items()}
     rulings = {name: _first_pass(name, trial, base_us, limits, level) for name, trial in trials.items()}
     contenders = {name: trial for name, trial in trials.items() if rulings[name].verdict is Verdict.WIN and trial}
     if not contenders:
         return _kept(route.key, width, tuple(rulings.values()))
     chosen = _provisional(contenders, rule, level)
-    verdict, reason, second_gain = _second_pass(contenders[chosen], compiled, limits, level)
+    verdict, reason, second_gain = _second_pass(contenders[chosen], _cut(compiled, seen), limits, level)
     for name, trial in contenders.items():
         if name == chosen:
             rulings[name] = _ruled(rulings[name], verdict, reason)
-        elif rule is Rule.GUARDED and _time(trial) <= _time(contenders[chosen]) < math.inf:
+        elif rule is Rule.GUARDED and _pooled(trial) <= _pooled(contenders[chosen]):
             text = f"not told apart from {chosen!r}, which is earlier in the catalog"
             rulings[name] = _ruled(rulings[name], Verdict.TIE, text)
         else:
@@ -200,9 +203,23 @@ def _first_pass(name: Schedule, trial: Trial | None, base_us: float, limits: Lim
     return Ruling(schedule=name, verdict=Verdict.WIN, reason=f"gain {found:.3f} in the first pass", gain=found)
 
 
+def _seen(rule: Rule, limits: Limits) -> int | None:
+    """Return how many first-pass samples ``rule`` looks at; None for all."""
+    return limits.samples if rule is Rule.ENGINE else None
+
+
+def _cut(trial: Trial, seen: int | None) -> Trial:
+    return trial if seen is None else replace(trial, first_us=trial.first_us[:seen])
+
+
 def _time(trial: Trial) -> float:
-    """Return the sum of second-pass medians where there are any, infinity where not."""
-    return sum(median(samples) for samples in trial.second_us) if trial.second_us else math.inf
+    """Return the sum of the second pass's medians."""
+    return sum(median(samples) for samples in trial.second_us)
+
+
+def _pooled(trial: Trial) -> float:
+    """Return the median over all samples of both passes."""
+    return median([*trial.first_us, *(us for samples in trial.second_us for us in samples)])
 
 
 def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float) -> Schedule:
@@ -210,10 +227,12 @@ def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float)
     best = min(contenders, key=lambda name: median(contenders[name].first_us))
     if rule is Rule.ENGINE:
         return best
-    fastest = min(_time(trial) for trial in contenders.values())
-    if fastest == math.inf:
+    # Only what went to the second pass can win; the fastest contender always did.
+    judged = {name: trial for name, trial in contenders.items() if trial.second_us}
+    if not judged:
         return best
-    return next(name for name, trial in contenders.items() if _time(trial) <= fastest * (1 + level))
+    fastest = min(_pooled(trial) for trial in judged.values())
+    return next(name for name, trial in judged.items() if _pooled(trial) <= fastest * (1 + level))
 
 
 def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) -> tuple[Verdict, str, float | None]:
@@ -225,8 +244,9 @@ def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) ->
     need = limits.min_gain * limits.second_pass_share
     if not rival_us < base_us * (1 - need):
         return Verdict.SECOND_LOST, f"gain {found:.3f} in the second pass, needs more than {need:g}", found
-    if not rival_us < base_us * (1 - level):
-        text = f"gain {found:.3f} in the second pass is inside the key's noise of {level:.3f}"
+    pooled = gain(_pooled(rival), _pooled(compiled))
+    if not pooled > level and level > 0:
+        text = f"gain {pooled:.3f} over both passes is inside the key's noise of {level:.3f}"
         return Verdict.SECOND_LOST, text, found
     return Verdict.WIN, f"gain {found:.3f} in the second pass", found
 
@@ -298,7 +318,8 @@ def false_switches(evidence: Evidence, catalog: Catalog, limits: Limits, rule: R
         if rule is Rule.GUARDED and trial.key not in levels:
             levels[trial.key] = key_noise(evidence, trial.key, limits)
         level = levels.get(trial.key, 0.0)
-        first = _first_pass(trial.schedule, trial, median(base.first_us), limits, level)
-        if first.verdict is Verdict.WIN and _second_pass(trial, base, limits, level)[0] is Verdict.WIN:
+        twin, compiled = (_cut(item, _seen(rule, limits)) for item in (trial, base))
+        first = _first_pass(trial.schedule, twin, median(compiled.first_us), limits, level)
+        if first.verdict is Verdict.WIN and _second_pass(twin, compiled, limits, level)[0] is Verdict.WIN:
             taken += 1
     return taken, judged

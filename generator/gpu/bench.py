@@ -278,6 +278,10 @@ class GpuBench:
         self._send_width()
         self._link.ask("capture", list(capture))
 
+    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+        """Time ``subjects`` in further interleaved rounds."""
+        return self._time(subjects, rounds, 0, {})
+
     def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
         """Time ``subjects`` again in the rule's number of rounds, each of the full number of samples."""
         lost: dict[Subject, Measured] = {}

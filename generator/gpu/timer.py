@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _BLOCK = 512
-_CTAS_PER_SM = 4
+_CTAS_PER_SM = 8
 _PROBE_SHARE = 4  # the probe buffer is a quarter of the L2, so that it fits whatever is resident beside it
 _PROBE_ROUNDS = 11
 _BANDWIDTH_BYTES = 1 << 30

@@ -75,16 +75,21 @@ class FakeBench:
             return Measured(outcome=Outcome.REFUSED, reason="output 'out' differs by 0.4", differences={"out": 0.4})
         return Measured(outcome=Outcome.TIMED, samples=self._samples(subject, 0), differences={"out": 0.0})
 
+    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+        """Return further noisy samples."""
+        return {subject: self._samples(subject, -1, rounds) for subject in subjects}
+
     def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
         """Return two rounds of noisy samples."""
         rounds = range(1, self.limits.second_pass_rounds + 1)
         return {subject: tuple(self._samples(subject, turn) for turn in rounds) for subject in subjects}
 
-    def _samples(self, subject: Subject, turn: int) -> Samples:
+    def _samples(self, subject: Subject, turn: int, count: int | None = None) -> Samples:
         acting = self.acting[subject.schedule]
         true_us = self.truth.get((self.route.key, self.width, acting), 100.0)
-        dice = random.Random(f"{self.seed} {self.route.key} {self.width} {subject} {turn}")
-        return tuple(round(true_us * dice.lognormvariate(0, self.spread), 3) for _ in range(self.limits.samples))
+        dice = random.Random(f"{self.seed} {self.route.key} {self.width} {subject} {turn} {count}")
+        noisy = (true_us * dice.lognormvariate(0, self.spread) for _ in range(count or self.limits.samples))
+        return tuple(round(us, 3) for us in noisy)
 
     def floor_us(self, width: int) -> float | None:
         """Return the floor."""

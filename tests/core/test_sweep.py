@@ -98,6 +98,29 @@ def test_a_time_that_memory_cannot_deliver_is_impossible(floor: float, outcome: 
     assert trial.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("us", "samples"),
+    [(95.4, 11), (95.6, 55), (96.3, 55), (96.5, 231), (97.5, 231), (97.7, 55), (98.4, 55), (98.6, 11)],
+)
+def test_a_gain_near_the_margin_is_timed_further(us: float, samples: int) -> None:
+    (trial,) = [
+        trial
+        for trial in run(FakeBench(CATALOG, {(KEY, 8, "c"): us}))[0].trials
+        if trial.schedule == "c" and trial.width == 8
+    ]
+    assert len(trial.first_us) == samples
+
+
+def test_contenders_near_each_other_are_timed_further_unless_they_take_long() -> None:
+    def samples(scale: float) -> set[int]:
+        truth: Truth = {(KEY, 1, "a"): 100.0 * scale, (KEY, 1, "b"): 81.0 * scale, (KEY, 1, "c"): 80.0 * scale}
+        trials = run(FakeBench(CATALOG, truth))[0].trials
+        return {len(trial.first_us) for trial in trials if trial.width == 1 and trial.schedule in {"b", "c"}}
+
+    assert samples(1.0) == {55}
+    assert samples(2.6) == {11}
+
+
 def test_an_impossible_time_says_both_times() -> None:
     results = run(FakeBench(CATALOG, FAST_C, floor=90.0))
     (trial,) = [trial for trial in results[0].trials if trial.schedule == "c" and trial.width == 8]
