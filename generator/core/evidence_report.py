@@ -98,7 +98,32 @@ def efficiency_markdown(evidence: Evidence) -> str:
         f"the operation must move, at the read rate measured in the same run ({rate / 1000:.0f} GB/s). A sample of "
         f"nothing takes {float(evidence.run.get('empty_interval_us', 0.0)):.1f} µs; it is not subtracted.\n\n"
     )
-    return opening + _table(head, rows)
+    return opening + _family_table(efficiencies(evidence)) + "\n" + _table(head, rows)
+
+
+def _family_table(found: Sequence[Efficiency]) -> str:
+    """Return one row a family: how many points, the lowest, median and highest share, and aims reached."""
+    families: dict[str, list[Efficiency]] = {}
+    for item in found:
+        parts = item.key.split("/")
+        name = "/".join(parts[:2]) if parts[0] == "unified" else parts[0]
+        families.setdefault(name, []).append(item)
+    rows = []
+    for name, items in families.items():
+        shares = [item.share for item in items]
+        aims = [item for item in items if item.aim is not None]
+        reached = sum(item.share >= (item.aim or 0.0) for item in aims)
+        rows.append(
+            (
+                f"`{name}`",
+                str(len(items)),
+                f"{min(shares):.0%}",
+                f"{median(shares):.0%}",
+                f"{max(shares):.0%}",
+                f"{reached} of {len(aims)}" if aims else "none set",
+            )
+        )
+    return _table(("family", "points", "lowest", "median", "highest", "aims reached"), rows)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

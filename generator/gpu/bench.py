@@ -301,12 +301,15 @@ class GpuBench:
         """Free the operands and return the key's facts."""
         assert self._route is not None
         try:
-            self._link.ask("close_key")
+            memory = self._link.ask("close_key")
         except WorkerLostError:
+            memory = None
             self._link.start()
             self.start()
         self._read()
         conditions = summary(self._readings)
+        if memory is not None:
+            conditions["device_mib"], conditions["worker_peak_mib"] = memory
         conditions["seconds"] = round(self._clock() - self._began, 3)
         users = self.watch.users()
         if len(users) > 1:

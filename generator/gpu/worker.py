@@ -7,6 +7,7 @@ parent knows which one a fault or a hang belongs to. A fault ends the process: i
 from __future__ import annotations
 
 import importlib
+import resource
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -118,8 +119,8 @@ class _Worker:
         for stem, compiled in units:
             self._kernels.load(stem, compiled)
 
-    def open_key(self, key: str) -> int:
-        """Allocate and fill the operands of ``key``; return their bytes."""
+    def open_key(self, key: str) -> None:
+        """Allocate and fill the operands of ``key``."""
         from generator.gpu.arena import Arena  # noqa: PLC0415
 
         self.close_key()
@@ -128,14 +129,16 @@ class _Worker:
         self._operation = operation
         self._arena = Arena(operation.operands, self._arch)
         self._cupy.cuda.runtime.deviceSynchronize()
-        return int(self._cupy.get_default_memory_pool().used_bytes())
 
-    def close_key(self) -> None:
-        """Free the operands."""
+    def close_key(self) -> tuple[int, int]:
+        """Free the operands; return the device memory held for them and the flush, and the host's peak, in MiB."""
+        device = int(self._cupy.get_default_memory_pool().total_bytes()) >> 20
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         self._graphs.clear()
         self._operation = None
         self._arena = None  # type: ignore[assignment]
         self._cupy.get_default_memory_pool().free_all_blocks()
+        return device, host
 
     def open_width(
         self, width: int, plans: Mapping[Subject, tuple[Launch, ...]], expected: Mapping[str, Expected]
