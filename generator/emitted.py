@@ -11,13 +11,12 @@ from ninfer_device_profiles.embedded import (
     CATALOG,
     TABLE,
     BuildInfo,
-    CatalogCandidate,
-    CatalogKey,
     render_build_info,
     render_catalog,
     sha256,
 )
 
+from generator.core.catalog import catalog_key
 from generator.core.emit import emit_cpp
 from generator.repository import read_text
 
@@ -35,18 +34,7 @@ def embedded_files(
 ) -> dict[Path, bytes]:
     """Return the data files of the wheel's import package: table, catalog, build info."""
     table = serialise_table(derivation.document).encode()
-    keys = render_catalog(
-        CatalogKey(
-            key=key,
-            candidates=tuple(
-                CatalogCandidate(schedule=item.schedule, min_width=item.min_width, max_width=item.max_width)
-                for item in route.candidates
-            ),
-            calibrated=route.calibrated,
-            acts_under=route.acts_under,
-        )
-        for key, route in catalog.routes.items()
-    ).encode()
+    keys = render_catalog(catalog_key(route) for route in catalog.routes.values()).encode()
     info = BuildInfo(
         generator_version=_version(repository),
         table_sha256=sha256(table),

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles.embedded import CatalogCandidate, CatalogKey, catalog_digest
+
 from generator.core.route import CatalogDigest, Route, RouteFamily, RouteKey
 from generator.errors import CatalogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-_FNV_OFFSET = 0xCBF29CE484222325
-_FNV_PRIME = 0x100000001B3
-_WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,10 +80,18 @@ def build_catalog(families: Iterable[RouteFamily]) -> Catalog:
 
 
 def routes_digest(routes: Iterable[Route]) -> CatalogDigest:
-    """Return the 16-digit FNV-1a digest of keys (byte order) and candidates (given order)."""
-    value = _FNV_OFFSET
-    for route in sorted(routes, key=lambda item: item.key.encode()):
-        text = route.key.encode() + b"\n" + b"".join(c.schedule.encode() + b"\0" for c in route.candidates)
-        for byte in text:
-            value = ((value ^ byte) * _FNV_PRIME) & _WORD
-    return CatalogDigest(f"{value:016x}")
+    """Return the 16-digit digest of keys and candidates; the wheel holds the one definition of the scheme."""
+    return CatalogDigest(catalog_digest(catalog_key(route) for route in routes))
+
+
+def catalog_key(route: Route) -> CatalogKey:
+    """Return ``route`` as the wheel's catalog names it."""
+    return CatalogKey(
+        key=route.key,
+        candidates=tuple(
+            CatalogCandidate(schedule=item.schedule, min_width=item.min_width, max_width=item.max_width)
+            for item in route.candidates
+        ),
+        calibrated=route.calibrated,
+        acts_under=route.acts_under,
+    )
