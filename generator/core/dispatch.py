@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ninfer_device_profiles.bands import Bands
+    from ninfer_device_profiles.overrides import Overrides
 
     from generator.core.catalog import Catalog
 
@@ -25,6 +26,37 @@ class Override(Protocol):
 
     def __call__(self, key: RouteKey, width: int, /) -> Schedule | None:
         """Return the schedule that a variable dictates (empty: compiled), or None where none governs ``key``."""
+
+
+_SWITCHES = {
+    "attn_pack_gqa": "prompt_pack_gqa",
+    "attn_prompt_fast": "prompt_fast",
+    "attn_parallel_tiles": "attn_parallel_tiles",
+    "gdn_two_stage": "gdn_two_stage",
+}
+"""Route key, or its part before the slash, to the override that governs it."""
+
+
+def environment_override(overrides: Overrides) -> Override:
+    """Return the override that the environment's variables make.
+
+    ``attn_pv_f16`` is governed by two variables, one for each kernel that asks for it; they dictate where both say the
+    same. ``NINFER_T2_I8_SMALL`` only moves the compiled band and so dictates nothing.
+    """
+
+    def override(key: RouteKey, _width: int) -> Schedule | None:
+        if key.startswith("unified/"):
+            table = overrides.linear_routes
+            return None if table is None else Schedule("unified" if table == "unified" else COMPILED)
+        if key == "attn_pv_f16":
+            small, prompt = overrides.smallt_pv_f16, overrides.prompt_pv_f16
+            on = small if small == prompt else None
+        else:
+            name = _SWITCHES.get(key.partition("/")[0])
+            on = None if name is None else getattr(overrides, name)
+        return None if on is None else Schedule("on" if on else COMPILED)
+
+    return override
 
 
 def no_override(_key: RouteKey, _width: int) -> Schedule | None:

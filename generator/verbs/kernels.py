@@ -10,8 +10,6 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
 from generator.core.catalog import build_catalog
 from generator.core.dispatch import dispatcher
 from generator.core.reference import parse_reference_gpus
@@ -86,7 +84,7 @@ def run(arguments: Namespace, output: Output) -> int:
     if arguments.json:
         output.json([asdict(row) for row in rows])
     else:
-        output.show(_summary(rows))
+        output.text(_summary(rows))
         for row in rows:
             if arguments.all or row.notable:
                 output.text(f"{_line(row)}\n")
@@ -173,22 +171,23 @@ def named_launches(
     return {place: (tuple(sorted(families)), launches) for place, (families, launches) in found.items()}
 
 
-def _summary(rows: Sequence[Row]) -> Table:
-    table = Table("architecture", "source", "kernels", "spilling", "not launchable", "refused", "registers")
+def _summary(rows: Sequence[Row]) -> str:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.arch, row.source), []).append(row)
+    lines = []
     for (arch, source), found in groups.items():
-        table.add_row(
-            arch,
-            f"{source}.cu",
-            str(len(found)),
-            str(sum(bool(row.spill_store_bytes or row.spill_load_bytes) for row in found)),
-            str(sum(bool(row.obstacle) for row in found)),
-            str(sum(bool(row.error) for row in found)),
-            f"{min(row.registers for row in found)} to {max(row.registers for row in found)}",
+        registers = [row.registers for row in found if not row.error]
+        counts = (
+            ("kernels", len(found)),
+            ("spill", sum(bool(row.spill_store_bytes or row.spill_load_bytes) for row in found)),
+            ("cannot launch", sum(bool(row.obstacle) for row in found)),
+            ("refused", sum(bool(row.error) for row in found)),
         )
-    return table
+        text = ", ".join(f"{count:3} {what}" for what, count in counts)
+        span = f"{min(registers, default=0)} to {max(registers, default=0)}"
+        lines.append(f"{arch:8} {source + '.cu':22} {text}, {span} registers\n")
+    return "".join(lines)
 
 
 def _line(row: Row) -> str:
