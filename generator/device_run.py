@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self
 from ninfer_device_profiles.overrides import Overrides
 
 from generator.core.dispatch import dispatcher
+from generator.core.evidence_file import load_evidence
 from generator.core.reference import parse_reference_gpus
 from generator.core.route import COMPILED
-from generator.errors import DeviceError
+from generator.errors import DeviceError, SourceError
 from generator.gpu.bench import GpuBench
 from generator.gpu.device import refuse_busy
 from generator.gpu.kernel_cache import KernelCache, cache_folder
@@ -29,13 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from generator.core.catalog import Catalog
-    from generator.core.evidence import Scalar
+    from generator.core.evidence import DeviceRecord, Scalar
     from generator.core.limits import Limits
-    from generator.core.route import Launch, Route
+    from generator.core.route import Launch, Route, RouteKey
     from generator.core.workload import Workload
-
-OVERHEAD_US = 25.0
-"""What a sample costs beside flush and kernel, for the estimate of the first line."""
 
 _VARIABLES = (
     "NINFER_SMALLT_PV_F16",
@@ -68,6 +66,22 @@ def refuse_overrides(environment: Mapping[str, str]) -> None:
             f"environment: {given}; an override wins over the schedules that calibration forces, so it would measure "
             "one route twice and store it. Unset it and run again"
         )
+
+
+def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
+    """Return how long each key took in the newest evidence below ``folder``, this device's own before any other's."""
+    own = sorted((folder / device.hardware_class).glob("*.json"), reverse=True)
+    others = sorted(folder.glob("*/*.json"), key=lambda path: path.name, reverse=True)
+    seen: dict[RouteKey, float] = {}
+    for path in [*own, *others][:2]:
+        try:
+            evidence = load_evidence(read_text(path, str(path)), str(path))
+        except SourceError:
+            continue
+        for facts in evidence.keys:
+            if "seconds" in facts.conditions:
+                seen.setdefault(facts.key, float(facts.conditions["seconds"]))
+    return seen
 
 
 def device_count(families: str) -> int:
@@ -178,7 +192,11 @@ class DeviceRun:
     def opening(self, work: Workload) -> str:
         """Return the first line of a run: what, on which card, how many timings, about how long."""
         device = self.bench.facts().device
-        seconds = work.seconds(self._limits, self.bench.read_rate, self.bench.flush_bytes, OVERHEAD_US)
+        try:
+            seen = seconds_seen(find_repository().sources / "measured", device)
+        except SourceError:  # installed without a checkout
+            seen = {}
+        seconds = work.seconds(self._limits, seen)
         limit = f", {device.power_limit_w} W" if device.power_limit_w else ""
         return (
             f"calibrating {len(work.routes)} route keys ({work.points} points) on {device.name} "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from generator.core.limits import LIMITS
-from generator.core.route import Group
+from generator.core.route import Group, RouteKey
 from generator.core.workload import select_routes
 from generator.errors import UsageError
 
@@ -51,3 +52,11 @@ def test_timings_count_compiled_route_twin_and_legal_candidates(catalog: Catalog
     per_width = {1: 11, 2: 11, 3: 11, 4: 11, 5: 11, 6: 11, 7: 11, 8: 11, 12: 6, 16: 6}
     if work.routes:
         assert work.timings(LIMITS) == sum(2 + n for n in per_width.values()) * 13
+
+
+def test_the_estimate_takes_seconds_seen_before_and_scales_with_samples(catalog: Catalog) -> None:
+    work = select_routes(catalog, only="gdn_two_stage")
+    seen = {RouteKey("gdn_two_stage/h48"): 2.0, RouteKey("gdn_two_stage/h32"): 1.0}
+    assert work.seconds(LIMITS, seen) == pytest.approx(3.0)
+    assert work.seconds(replace(LIMITS, samples=22), seen) == pytest.approx(6.0)
+    assert work.seconds(LIMITS, {}) > 0
