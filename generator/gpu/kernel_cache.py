@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from generator.core.route import Launch
+
+QUIET = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
+"""Initialiser of helper processes: Ctrl-C is the parent's to handle."""
 
 UNIT = 4
 """Expressions compiled together: parsing headers is shared, and many units still keep all cores busy."""
@@ -130,7 +134,7 @@ class KernelCache:
         if self._jobs <= 1 or len(units) <= 1:
             yield from ((unit, compile_unit(*unit)) for unit in units)
             return
-        with ProcessPoolExecutor(min(self._jobs, len(units)), get_context("spawn")) as pool:
+        with ProcessPoolExecutor(min(self._jobs, len(units)), get_context("spawn"), *QUIET) as pool:
             yield from zip(units, pool.map(_compile, units), strict=True)
 
     def _paths(self, digest: str, expression: str) -> Path:

@@ -16,7 +16,7 @@ import generator.core
 from generator.core.catalog import build_catalog
 from generator.core.fill import Host
 from generator.core.route import Expected
-from generator.gpu.kernel_cache import cache_folder
+from generator.gpu.kernel_cache import QUIET, cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ def ensure_references(families: str, digest: str, points: Sequence[Point], jobs:
             if text:
                 failures[point] = text
         return failures
-    with ProcessPoolExecutor(min(jobs, len(missing)), get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(jobs, len(missing)), get_context("spawn"), *QUIET) as pool:
         runs = [pool.submit(_try, families, digest, point) for point in missing]
         for point, run in zip(missing, runs, strict=True):
             text = run.result()

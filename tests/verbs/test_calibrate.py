@@ -9,50 +9,22 @@ import pytest
 from ninfer_device_profiles.reading import parse_document
 
 from generator.__main__ import run_verb
-from generator.core.evidence import Evidence
 from generator.core.evidence_file import dump_evidence, load_evidence
-from generator.core.limits import LIMITS
-from generator.core.sweep import Sweep, rule_facts
-from generator.core.verdict import Rule
 from generator.device_run import refuse_overrides
 from generator.errors import DeviceError
 from generator.verbs.calibrate import resume_command
-from tests.core.fake_bench import FakeBench, Truth
+from tests.verbs.made_up import made_up_evidence
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from generator.core.catalog import Catalog
-
-TRUTH: Truth = {
-    ("t2_i8_small/5120x6144", 4, "r16c8s3"): 80.0,
-    ("gdn_two_stage/h48", 8192, "on"): 60.0,
-    ("attn_prompt_fast", 1, "on"): 50.0,
-}
+    from generator.core.evidence import Evidence
 
 
 @pytest.fixture(scope="module")
 def evidence(catalog: Catalog) -> Evidence:
-    """Evidence of all 67 keys, times made up."""
-    bench = FakeBench(catalog, TRUTH, spread=0.002)
-    sweep = Sweep(catalog=catalog, limits=LIMITS, rule=Rule.GUARDED)
-    results = list(sweep.keys(catalog.calibrated, bench, lambda _key, _width: None))
-    facts = bench.facts()
-    return Evidence(
-        bench=facts.kind,
-        catalog=catalog.digest(),
-        device=facts.device,
-        rule=rule_facts(Rule.GUARDED, LIMITS),
-        run={
-            **facts.run,
-            "date": "2026-11-29T22:00:00Z",
-            "ninfer_build": "test",
-            "twins_judged": 492,
-            "twins_switched": 0,
-        },
-        keys=tuple(result.facts for result in results),
-        trials=tuple(trial for result in results for trial in result.trials),
-    )
+    return made_up_evidence(catalog)
 
 
 @pytest.fixture

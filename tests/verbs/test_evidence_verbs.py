@@ -1,0 +1,67 @@
+"""The verbs that report over evidence: efficiency, flips, verify."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generator.__main__ import run_verb
+from generator.core.evidence_file import dump_evidence
+from tests.verbs.made_up import made_up_evidence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from generator.core.catalog import Catalog
+
+
+@pytest.fixture(scope="module")
+def files(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("evidence")
+    for seed in (0, 1):
+        (folder / f"{seed}.json").write_text(dump_evidence(made_up_evidence(catalog, seed)))
+    return folder / "0.json", folder / "1.json"
+
+
+def test_two_runs_of_one_board_agree(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = map(str, files)
+    assert run_verb("flips", [first, second, "--most", "0.01"], program="flips") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "# Two runs on NVIDIA Toy"
+    assert lines[4] == "0 of 492 cells differ (0.00%). Hidden twins switched: 0 of 984."
+
+
+def test_too_many_flips_are_exit_3(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = map(str, files)
+    assert run_verb("flips", [first, second, "--most", "-1"], program="flips") == 3
+    assert capsys.readouterr().err == ("flips: 0 of 492 cells differ, allowed are -100.00%; measure an idle device\n")
+
+
+def test_verify_reports_the_loss_of_each_choice(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, table = str(files[0]), str(tmp_path / "profiles.json")
+    assert run_verb("calibrate", ["--replay", file, "--out", table, "--quiet"], program="c") == 0
+    capsys.readouterr()
+    assert run_verb("verify", ["--replay", file, "--table", table, "--most", "0.01"], program="verify") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"# Regret of {table} on NVIDIA Toy"
+    assert lines[2].startswith("492 points; mean loss 0.")
+    assert len(lines) == 4 or not lines[4:]
+
+
+def test_verify_without_an_entry_of_the_device_says_which_it_looked_for(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_verb("verify", ["--replay", str(files[0])], program="verify") == 1
+    assert capsys.readouterr().err == (
+        "verify: the built-in table: no entry of 'nvidia-toy-sm90' with 4 SMs; "
+        "name a document that has one with --table\n"
+    )
+
+
+def test_efficiency_goes_to_a_file(files: tuple[Path, Path], tmp_path: Path) -> None:
+    report = tmp_path / "efficiency.md"
+    assert run_verb("efficiency", [str(files[0]), "--output", str(report)], program="efficiency") == 0
+    assert report.read_text().startswith("# Efficiency on NVIDIA Toy\n")
