@@ -108,16 +108,17 @@ class Decision:
 def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:
     """Return the noise of ``key``: what its hidden twins show over all widths and rounds, as a ratio."""
     ratios: list[float] = []
-    for trial in evidence.trials:
-        if trial.key != key or not trial.twin:
+    for (owner, _), trials in evidence.by_point.items():
+        if owner != key:
             continue
-        base = evidence.trial(key, trial.width)
-        if base is None:
+        base = next((trial for trial in trials if not trial.schedule and not trial.twin), None)
+        twin = next((trial for trial in trials if trial.twin), None)
+        if base is None or twin is None:
             continue
-        if base.first_us and trial.first_us:
-            ratios.append(median(trial.first_us[: limits.samples]) / median(base.first_us[: limits.samples]))
-        rounds = zip(trial.second_us, base.second_us, strict=False)
-        ratios.extend(median(twin) / median(compiled) for twin, compiled in rounds)
+        if base.first_us and twin.first_us:
+            ratios.append(median(twin.first_us[: limits.samples]) / median(base.first_us[: limits.samples]))
+        rounds = zip(twin.second_us, base.second_us, strict=False)
+        ratios.extend(median(again) / median(compiled) for again, compiled in rounds)
     return noise(ratios, limits.noise_factor)
 
 

@@ -186,3 +186,14 @@ def test_equal_schedules_rarely_switch(rule: Rule, most: float) -> None:
     assert cells == judged == 750
     assert switched / cells <= most
     assert twins / judged <= most
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=15)
+def test_a_key_measured_alone_gives_what_it_gives_in_a_whole_run(seed: int) -> None:
+    whole = {result.facts.key: result for result in run(FakeBench(CATALOG, FAST_C, seed=seed, spread=0.02))}
+    sweep = Sweep(catalog=CATALOG, limits=LIMITS, rule=Rule.GUARDED)
+    for key in (KEY, STRETCHED):
+        bench = FakeBench(CATALOG, FAST_C, seed=seed, spread=0.02)
+        (alone,) = sweep.keys([CATALOG.route(key)], bench, lambda _key, _width: None)
+        assert alone == whole[key]
