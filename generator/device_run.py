@@ -11,6 +11,7 @@ from ninfer_device_profiles.overrides import Overrides
 
 from generator.core.dispatch import dispatcher
 from generator.core.evidence_file import load_evidence
+from generator.core.limits import LIMITS
 from generator.core.reference import parse_reference_gpus
 from generator.core.route import COMPILED
 from generator.errors import DeviceError, SourceError
@@ -86,8 +87,6 @@ def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
 
 def device_count(families: str) -> int:
     """Return the number of CUDA devices."""
-    from generator.core.limits import LIMITS  # noqa: PLC0415
-
     link = Link(families, 0, LIMITS)
     link.stop()
     return link.facts.devices

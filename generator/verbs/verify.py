@@ -41,7 +41,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--device", type=int, default=0, metavar="N", help="CUDA device index (default: 0)")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only route keys with this prefix")
     parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
-    parser.add_argument("--least", type=float, default=0.03, metavar="SHARE", help="list larger losses (default: 0.03)")
+    parser.add_argument(
+        "--least",
+        type=float,
+        default=LIMITS.min_gain,
+        metavar="SHARE",
+        help=f"list larger losses (default: {LIMITS.min_gain})",
+    )
     parser.add_argument("--most", type=float, metavar="SHARE", help="exit 3 if the mean loss is larger")
 
 
