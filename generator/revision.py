@@ -1,23 +1,23 @@
-"""What git says of the checkout; never an error where there is no git."""
+"""What git says of the checkout: its commit, its newest release, and tables as they were in a revision."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.errors import SourceError
+from generator.repository import MAX_SOURCE_BYTES, read_bytes
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from generator.repository import Repository
 
 
 def git_output(root: Path, *words: str) -> str | None:
-    """Return what ``git WORDS`` prints at ``root``, or None where git is absent or refuses."""
-    git = shutil.which("git")
-    if git is None:
-        return None
-    command = [git, "-C", str(root), *words]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git itself, no shell
-    return result.stdout.strip() if result.returncode == 0 else None
+    """Return the text that ``git WORDS`` prints at ``root``, or None where git is absent or refuses."""
+    output = _git(root, *words)
+    return None if output is None else output.decode("utf-8", "replace").strip()
 
 
 def commit_epoch(root: Path) -> int | None:
@@ -29,3 +29,67 @@ def commit_epoch(root: Path) -> int | None:
 def newest_release(root: Path) -> str | None:
     """Return the newest release tag (``v…``) that the checkout contains, or None."""
     return git_output(root, "describe", "--tags", "--match", "v*", "--abbrev=0") or None
+
+
+def read_table(name: str, repository: Repository) -> bytes:
+    """Return the bytes that ``name`` stands for: an existing file first, then ``REV:path``, then a revision.
+
+    Raises:
+        SourceError: neither a file nor a revision, a revision without that file, or git is absent.
+    """
+    if _is_there(name):
+        return read_bytes(Path(name), name)
+    if shutil.which("git") is None:
+        raise SourceError("git: not found on PATH; install git, or give both tables as paths")
+    revision, colon, inside = name.partition(":")
+    path = inside if colon else repository.relative(repository.table)
+    commit = _commit(revision, name, repository)
+    size = _git(repository.root, "cat-file", "-s", f"{commit}:{path}")
+    if size is None:
+        raise SourceError(
+            f"{name}: revision {revision!r} ({commit[:12]}) has no file {path!r}; paths count from the repository's "
+            f"root. Look with `git ls-tree -r --name-only {commit[:12]}`"
+        )
+    if int(size) > MAX_SOURCE_BYTES:
+        raise SourceError(f"{name}: {int(size)} bytes; expected at most {MAX_SOURCE_BYTES}")
+    content = _git(repository.root, "cat-file", "blob", f"{commit}:{path}")
+    if content is None:
+        raise SourceError(f"{name}: {path!r} is not a file in revision {revision!r}; expected a profile document")
+    return content
+
+
+def _is_there(name: str) -> bool:
+    """Return whether ``name`` is a path to something else than a folder; a folder may bear a branch's name."""
+    try:
+        return bool(name) and Path(name).exists() and not Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _commit(revision: str, name: str, repository: Repository) -> str:
+    if _git(repository.root, "rev-parse", "--git-dir") is None:
+        raise SourceError(
+            f"{name}: no such file, and {repository.root} is not a git checkout; give a path to a profile document"
+        )
+    words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    found = _git(repository.root, *words) if revision else None
+    if found is None:
+        raise SourceError(
+            f"{name}: neither a file nor a revision of {repository.root}; expected PATH, REV:PATH or REV. "
+            "List revisions with `git log --oneline` and `git tag`; fetch history that a shallow clone lacks"
+        )
+    return found.decode("ascii").strip()
+
+
+def _git(root: Path, *words: str) -> bytes | None:
+    """Return the output of one git command, or None where git is absent or says no."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    try:
+        done = subprocess.run(  # noqa: S603 - git itself, no shell; what the user gave is never an option
+            [git, "-C", str(root), *words], capture_output=True, check=False
+        )
+    except (OSError, ValueError):  # a null byte in a word
+        return None
+    return done.stdout if done.returncode == 0 else None

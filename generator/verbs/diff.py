@@ -20,7 +20,7 @@ from generator.core.strips import widths
 from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
 from generator.repository import current_day, find_repository, load_sources, write_files
-from generator.revisions import read_table
+from generator.revision import read_table
 from kernels import find_families
 
 if TYPE_CHECKING:

@@ -118,7 +118,7 @@ def test_a_profile_file_is_laid_over_the_old_table(repository: Path, command: Co
     ("old", "message"),
     [
         ("nowhere", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
-        ("x\0y", "embedded null byte; give both tables as paths"),
+        ("x\0y", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
         ("@{-1}:x", "neither a file nor a revision"),
         ("nowhere:table.json", "neither a file nor a revision of {root}; expected PATH, REV:PATH or REV. "),
         ("HEAD:absent.json", "has no file 'absent.json'; paths count from the repository's root. "),
