@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ninfer_device_profiles.atomic import real_target, refusal, replace_file
 
 from generator.core.bench_readers import judged_cases
 from generator.core.evidence_file import load_evidence
@@ -185,19 +186,16 @@ def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
     """Write each file whose content differs, whole or not at all; return those written.
 
     Raises:
-        SourceError: a file could not be written.
+        StoreError: a file could not be written; it is as it was.
     """
     changed = [path for path, content in files.items() if not path.is_file() or path.read_bytes() != content]
     for path in changed:
+        target = real_target(str(path))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as handle:
-                temporary = Path(handle.name)
-                handle.write(files[path])
-            temporary.chmod(0o644)
-            temporary.replace(path)
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SourceError(f"{path}: {error.strerror or error}; nothing was written to it") from None
+            raise refusal(target, error) from error
+        replace_file(target, files[path])
     return tuple(changed)
 
 
