@@ -21,6 +21,7 @@ from generator.gpu.kernel_cache import KernelCache, cache_folder
 from generator.gpu.link import Link
 from generator.gpu.references import ensure_references, references_digest
 from generator.journal import Journal
+from generator.progress import tenths
 from generator.repository import find_repository, read_text
 from generator.revision import git_output
 from kernels import ROOT
@@ -207,14 +208,7 @@ class DeviceRun:
         """Compile and load every kernel that a forced candidate names, and compute the references."""
         began = time.monotonic()
         plans = [plan for route in work.routes for plan in _plans(route, self._catalog, self.bench)]
-        seen = [0]
-
-        def on_unit(done: int, total: int) -> None:
-            if done == total or done * 10 // total > seen[0]:
-                seen[0] = done * 10 // total
-                note(f"compiled {done} of {total} units")
-
-        refused = self.bench.load_kernels(plans, on_unit)
+        refused = self.bench.load_kernels(plans, tenths("compiled", note, time.monotonic))
         for (stem, name), reason in refused.items():
             note(f"{stem}.cu {name}: refused by the compiler, its candidates fail: {reason.splitlines()[0]}")
         points = [(str(route.key), width) for route in work.routes for width in route.widths]

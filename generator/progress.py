@@ -9,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from generator.output import ConsoleOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from generator.output import Output
 
 
@@ -76,6 +78,21 @@ class Bar:
     def close(self) -> None:
         """Take the bar away."""
         self._progress.stop()
+
+
+def tenths(what: str, note: Callable[[str], None], clock: Callable[[], float]) -> Callable[[int, int], None]:
+    """Return what notes at each tenth how many of all units are ``what``, and about how many seconds are left."""
+    began = clock()
+    shown = 0
+
+    def on_unit(done: int, total: int) -> None:
+        nonlocal shown
+        if done * 10 // total > shown:
+            shown = done * 10 // total
+            left = (clock() - began) / done * (total - done)
+            note(f"{what} {done} of {total} units" + (f", about {left:.0f} s left" if done < total else ""))
+
+    return on_unit
 
 
 def ticker(output: Output, total: int, *, quiet: bool) -> Ticker:

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from generator.output import ConsoleOutput
-from generator.progress import Bar, Plain, Silent, ticker
+from generator.progress import Bar, Plain, Silent, tenths, ticker
 
 
 def output(stream: io.StringIO, *, terminal: bool) -> ConsoleOutput:
@@ -44,3 +44,15 @@ def test_quiet_shows_nothing() -> None:
     shown.line("y")
     shown.close()
     assert stream.getvalue() == ""
+
+
+def test_units_are_noted_at_each_tenth_with_the_seconds_that_are_left() -> None:
+    times = iter([0.0, 4.0, 6.0, 20.0])
+    lines: list[str] = []
+    on_unit = tenths("sm_90: compiled", lines.append, lambda: next(times))
+    for done in (1, 2, 3, 20):
+        on_unit(done, 20)
+    assert lines == [
+        "sm_90: compiled 2 of 20 units, about 36 s left",
+        "sm_90: compiled 20 of 20 units",
+    ]

@@ -18,12 +18,13 @@ from generator.core.route import COMPILED
 from generator.core.workload import VOLTA
 from generator.errors import UsageError
 from generator.gpu.kernel_cache import KernelCache, cache_folder
+from generator.progress import tenths
 from generator.repository import find_repository, read_text
 from kernels import ROOT, find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from generator.core.catalog import Catalog
     from generator.core.reference import ReferenceGpu
@@ -78,7 +79,8 @@ def run(arguments: Namespace, output: Output) -> int:
     rows: list[Row] = []
     for target in archs:
         began = time.monotonic()
-        found = compile_arch(catalog, cards, target, cache, arguments.only)
+        on_unit = tenths(f"{target[0]}: compiled", output.note, time.monotonic)
+        found = compile_arch(catalog, cards, target, cache, arguments.only, on_unit=on_unit)
         rows += found
         output.note(f"{target[0]}: {len(found)} kernels in {time.monotonic() - began:.1f} s")
     if arguments.json:
@@ -105,7 +107,13 @@ def _capability(text: str) -> tuple[str, int]:
 
 
 def compile_arch(
-    catalog: Catalog, cards: Sequence[ReferenceGpu], target: tuple[str, int], cache: KernelCache, only: str = ""
+    catalog: Catalog,
+    cards: Sequence[ReferenceGpu],
+    target: tuple[str, int],
+    cache: KernelCache,
+    only: str = "",
+    *,
+    on_unit: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[Row]:
     """Compile for one architecture and its capability; on sm_70 the GDN prefill alone: nothing else is steered."""
     arch, capability = target
@@ -114,7 +122,7 @@ def compile_arch(
     wanted: dict[str, set[str]] = {}
     for source, kernel in launches:
         wanted.setdefault(source, set()).add(kernel)
-    units, refused = cache.compile_all(ROOT, wanted, arch)
+    units, refused = cache.compile_all(ROOT, wanted, arch, on_unit)
     reports = {(stem, kernel): unit.reports.get(kernel) for stem, unit in units for kernel in unit.names}
     rows: list[Row] = []
     for (source, kernel), (families, found) in sorted(launches.items()):
