@@ -87,6 +87,7 @@ __global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
   constexpr int kReduce = 8 * TPW * CT * 512;
   // Words whose activations are read before the barrier; with four accumulator tiles the registers hold one.
   constexpr int kAhead = CT * TPW >= 4 ? 1 : W;
+  constexpr int kTurn = CT * TPW >= 4 ? 1 : St;  // slabs a loop iteration: a whole turn makes all offsets constants
   __shared__ __align__(16) unsigned char shared[St * kStage > kReduce ? St * kStage : kReduce];
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, l = lane % 4;
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
   const unsigned ring = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const unsigned to_codes = ring + threadIdx.x / kChunks * kCodeStride + threadIdx.x % kChunks * 16;
   const unsigned to_scales = ring + kRows * kCodeStride + threadIdx.x * kScaleBytes;
-  // `slab` counts from the pointers, `stage` is where it goes; both are constants once the ring's turn is unrolled.
+  // `slab` counts from the pointers, `stage` is where it goes.
   const auto fetch = [&](int slab, int stage) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i)
@@ -142,15 +143,16 @@ __global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
   const unsigned char* const lane_scales =
       shared + kRows * kCodeStride + (first_tile * 16 + g) * kScaleBytes + k_split * W / 2 * 2;
 #pragma unroll 1
-  for (int first = 0; first < slabs; first += St) {
+  for (int first = 0; first < slabs; first += kTurn) {
 #pragma unroll
-    for (int turn = 0; turn < St; ++turn) {
-      if (first + turn >= slabs) break;
+    for (int turn = 0; turn < kTurn; ++turn) {
+      if (kTurn > 1 && first + turn >= slabs) break;
+      const int stage = kTurn > 1 ? turn : first % St;
 #pragma unroll
       for (int j = 0; j < kAhead; ++j) read_x(turn * KWarps * W + j, x_ahead[j], x_scale_ahead[j]);
       cp_async_wait<St - 2>();
       __syncthreads();
-      if (first + turn + St - 1 < slabs) fetch(turn + St - 1, (turn + St - 1) % St);
+      if (first + turn + St - 1 < slabs) fetch(turn + St - 1, (stage + St - 1) % St);
       cp_async_commit();
 #pragma unroll(kAhead)
       for (int j = 0; j < W; ++j) {
@@ -159,8 +161,8 @@ __global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
         if (j >= kAhead) read_x(turn * KWarps * W + j, b, x_scale);
 #pragma unroll
         for (int tile = 0; tile < TPW; ++tile) {
-          const unsigned char* const at = lane_codes + turn * kStage + tile * 16 * kCodeStride + j * 16;
-          const unsigned char* const scale_at = lane_scales + turn * kStage + tile * 16 * kScaleBytes;
+          const unsigned char* const at = lane_codes + stage * kStage + tile * 16 * kCodeStride + j * 16;
+          const unsigned char* const scale_at = lane_scales + stage * kStage + tile * 16 * kScaleBytes;
           unsigned top[4], bottom[4];
           ternary_fragments(*reinterpret_cast<const unsigned*>(at), top);
           ternary_fragments(*reinterpret_cast<const unsigned*>(at + 8 * kCodeStride), bottom);
@@ -183,10 +185,10 @@ __global__ void __launch_bounds__(256, CT * TPW == 1 ? MB + 1 : MB)
         }
       }
     }
-    from_codes += St * kCodeBytes;
-    from_scales += St * (kSlab / 128);
-    from_x += St * KWarps * W * kColumns * 64;
-    from_x_scales += St * KWarps * W * kColumns;
+    from_codes += kTurn * kCodeBytes;
+    from_scales += kTurn * (kSlab / 128);
+    from_x += kTurn * KWarps * W * kColumns * 64;
+    from_x_scales += kTurn * KWarps * W * kColumns;
   }
 
   // Odd K warps publish, even ones fold their neighbour, warp 0 of each row of tiles adds 2, 4, 6.
