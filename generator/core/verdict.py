@@ -157,7 +157,7 @@ def decide_point(  # noqa: PLR0917
     contenders = {name: trial for name, trial in trials.items() if rulings[name].verdict is Verdict.WIN and trial}
     if not contenders:
         return _kept(route.key, width, tuple(rulings.values()))
-    chosen = _provisional(contenders, rule, level)
+    chosen = _provisional(contenders, rule, level, limits)
     verdict, reason, second_gain = _second_pass(contenders[chosen], _cut(compiled, seen), limits, level)
     for name, trial in contenders.items():
         if name == chosen:
@@ -223,7 +223,7 @@ def _pooled(trial: Trial) -> float:
     return median([*trial.first_us, *(us for samples in trial.second_us for us in samples)])
 
 
-def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float) -> Schedule:
+def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float, limits: Limits) -> Schedule:
     """Return the contender that the second pass judges; the mapping is in catalog order."""
     best = min(contenders, key=lambda name: median(contenders[name].first_us))
     if rule is Rule.ENGINE:
@@ -233,7 +233,13 @@ def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float)
     if not judged:
         return best
     fastest = min(_pooled(trial) for trial in judged.values())
-    return next(name for name, trial in judged.items() if _pooled(trial) <= fastest * (1 + level))
+    return next(name for name, trial in judged.items() if _pooled(trial) <= fastest * (1 + _blur(trial, level, limits)))
+
+
+def _blur(trial: Trial, level: float, limits: Limits) -> float:
+    """Return the noise of a median over all samples of ``trial``; ``level`` is that of the usual number."""
+    count = len(trial.first_us) + sum(len(samples) for samples in trial.second_us)
+    return level * math.sqrt(limits.samples / count)
 
 
 def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) -> tuple[Verdict, str, float | None]:
