@@ -6,18 +6,21 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles.commands.surroundings import printable
 from ninfer_device_profiles.errors import ProfileError
-from rich.console import Console
 
-from generator.errors import GeneratorError
-from generator.output import ConsoleOutput
+from generator.errors import GeneratorError, ToolError
+from generator.output import ConsoleOutput, consoles
 from generator.verbs import load_verb, verb_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from generator.output import Output
 
 _INTERRUPTED = 130
 
@@ -39,23 +42,38 @@ def calibrate_main() -> int:
 
 def run_verb(name: str, words: Sequence[str], *, program: str) -> int:
     """Parse ``words`` for the verb ``name``, run it, and turn errors of ours into one line and an exit code."""
-    module = load_verb(name)
-    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
-    module.configure(parser)
-    output = ConsoleOutput(Console(), Console(stderr=True))
+    output = ConsoleOutput(*consoles(os.environ))
     try:
-        arguments = parser.parse_args(list(words))
-        return module.run(arguments, output)
+        code = _run(name, words, program, output)
+        output.flush()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (GeneratorError, ProfileError) as error:
-        output.note(f"{program}: {error}")
+        text = str(error) if isinstance(error, ToolError) else printable(str(error))
+        output.error(f"{program}: {text}")
         return error.exit_code
     except KeyboardInterrupt:
-        output.note(f"{program}: interrupted")
+        output.error(f"{program}: interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        output.error(f"{program}: {printable(_told(error))}")
+        return 1
+    return code
+
+
+def _run(name: str, words: Sequence[str], program: str, output: Output) -> int:
+    module = load_verb(name)
+    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
+    module.configure(parser)
+    return module.run(parser.parse_args(list(words)), output)
+
+
+def _told(error: OSError) -> str:
+    """Return what the system refused; the last resort for what no reader or writer has put into its own words."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return f"{where}{error.strerror or error}; check that path, its permissions and the free space"
 
 
 def _no_verb(words: Sequence[str], names: Sequence[str]) -> int:

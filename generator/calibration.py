@@ -11,6 +11,7 @@ from generator.core.provenance import measured_profile
 from generator.core.stats import median
 from generator.core.sweep import Sweep, rule_facts
 from generator.core.verdict import Rule, Verdict, false_switches
+from generator.errors import EvidenceError
 from generator.journal import Header
 
 if TYPE_CHECKING:
@@ -41,11 +42,29 @@ class Outcomes:
         return tuple(result.facts.key for result in self.results if not result.bands)
 
 
-def recorded_rule(evidence: Evidence) -> tuple[Rule, Limits]:
-    """Return the rule and numbers that steered ``evidence``, for a replay; what it lacks is today's."""
-    known = {field.name for field in fields(Limits)}
-    numbers = {name: value for name, value in evidence.rule.items() if name in known}
-    return Rule(evidence.rule.get("name", Rule.GUARDED)), Limits(**numbers)  # type: ignore[arg-type]
+def recorded_rule(evidence: Evidence, source: str = "evidence") -> tuple[Rule, Limits]:
+    """Return the rule and numbers that steered ``evidence``, for a replay; what it lacks is today's.
+
+    Raises:
+        EvidenceError: the rule is none, or a number is none.
+    """
+    numbers: dict[str, float] = {}
+    for field in fields(Limits):
+        value = evidence.rule.get(field.name, field.default)
+        whole = isinstance(field.default, int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value < 0:
+            raise EvidenceError(
+                f"{source}['rule'][{field.name!r}]: found {value!r}; expected a {'whole ' if whole else ''}number from "
+                "0; restore the file or measure again"
+            )
+        numbers[field.name] = value
+    name = evidence.rule.get("name", Rule.GUARDED.value)
+    if name not in {rule.value for rule in Rule}:
+        raise EvidenceError(
+            f"{source}['rule']['name']: found {name!r}; expected one of {[rule.value for rule in Rule]!r}; restore the "
+            "file or measure again"
+        )
+    return Rule(name), Limits(**numbers)  # type: ignore[arg-type]  # each was checked
 
 
 def calibrate(

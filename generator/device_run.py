@@ -15,6 +15,7 @@ from generator.core.limits import LIMITS
 from generator.core.reference import parse_reference_gpus
 from generator.core.route import COMPILED
 from generator.errors import DeviceError, SourceError
+from generator.files import read_text
 from generator.gpu.bench import GpuBench
 from generator.gpu.device import refuse_busy
 from generator.gpu.kernel_cache import KernelCache, cache_folder
@@ -22,7 +23,7 @@ from generator.gpu.link import Link
 from generator.gpu.references import ensure_references, references_digest
 from generator.journal import Journal
 from generator.progress import tenths
-from generator.repository import find_repository, read_text
+from generator.repository import find_repository
 from generator.revision import git_output
 from kernels import ROOT
 

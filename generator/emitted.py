@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.document import serialise_table
@@ -18,7 +17,9 @@ from ninfer_device_profiles.embedded import (
 
 from generator.core.catalog import catalog_key
 from generator.core.emit import emit_cpp
-from generator.repository import read_text
+from generator.core.texts import load_toml
+from generator.errors import SourceError
+from generator.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,5 +59,9 @@ def emitted_files(
 
 
 def _version(repository: Repository) -> str:
-    project = tomllib.loads(read_text(repository.root / "pyproject.toml", "pyproject.toml"))
-    return str(project["project"]["version"])
+    name = "pyproject.toml"
+    project = load_toml(read_text(repository.root / name, name), name, "restore the file").get("project")
+    version = project.get("version") if isinstance(project, dict) else None
+    if not isinstance(version, str):
+        raise SourceError(f"{name} ['project']['version']: found {version!r}; expected a string; restore the file")
+    return version

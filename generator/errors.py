@@ -12,6 +12,10 @@ class GeneratorError(Exception):
     exit_code = 1
 
 
+class ToolError(GeneratorError):
+    """Report what another tool said, in that tool's own lines; every other message is one line."""
+
+
 class UsageError(GeneratorError):
     """Report arguments that do not fit the command."""
 
@@ -44,8 +48,12 @@ class DeviceError(GeneratorError):
     """Report a device that is absent, busy, unsupported or another one than asked for."""
 
 
-class CompileError(GeneratorError):
+class CompileError(ToolError):
     """Report kernel source that the compiler refused, with the compiler's own words."""
+
+
+class OutputError(GeneratorError):
+    """Report that standard output does not take what a verb has to say."""
 
 
 class EngineError(GeneratorError):

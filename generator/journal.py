@@ -16,9 +16,11 @@ from generator.core.evidence_file import (
     device_to_json,
     key_from_json,
     key_to_json,
+    scalars,
     trial_from_json,
     trial_to_json,
 )
+from generator.core.texts import load_json
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -75,41 +77,45 @@ class Journal:
             EvidenceError: there is no journal, it is damaged, or it is of another run; the message names both values.
         """
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            lines = self.path.read_bytes().split(b"\n")[:-1]
         except OSError as error:
             raise EvidenceError(
                 f"{self.path}: {error.strerror}; nothing to resume. Run without --resume to start anew"
             ) from None
-        if lines and not lines[-1].endswith("\n"):
-            lines.pop()
         found: Finished = {}
         run: dict[str, Scalar] = {}
         for number, line in enumerate(lines, start=1):
             at = Place(f"{self.path} line {number}")
-            try:
-                data = json.loads(line)
-            except ValueError as error:
-                raise EvidenceError(f"{self.path} line {number}: {error}; remove the file and start anew") from None
+            data = load_json(line, f"{self.path} line {number}", "remove the file and start anew", error=EvidenceError)
+            if not isinstance(data, dict):
+                at.stop(data, "expected an object")
             if number == 1:
-                run = self._same(data, header)
+                run = self._same(data, header, at)
             else:
-                facts = key_from_json(data["facts"], at["facts"])
-                trials = tuple(trial_from_json(item, at["trials"][i]) for i, item in enumerate(data["trials"]))
+                facts = key_from_json(data.get("facts"), at["facts"])
+                listed = data.get("trials")
+                if not isinstance(listed, list):
+                    at["trials"].stop(listed, "expected a list")
+                trials = tuple(trial_from_json(item, at["trials"][i]) for i, item in enumerate(listed))
                 found[facts.key] = (facts, trials)
         if not lines:
             raise EvidenceError(f"{self.path}: empty; nothing to resume. Run without --resume to start anew")
-        _publish(self.path, "".join(lines))
+        _publish(self.path, b"".join(line + b"\n" for line in lines))
         return found, run
 
-    def _same(self, data: dict[str, dict[str, Scalar]], header: Header) -> dict[str, Scalar]:
-        theirs, ours = data["identity"], header.identity()
+    def _same(self, data: dict[str, object], header: Header, at: Place) -> dict[str, Scalar]:
+        theirs, run, ours = data.get("identity"), data.get("run"), header.identity()
+        if not isinstance(theirs, dict):
+            at["identity"].stop(theirs, "expected an object")
+        if not isinstance(run, dict):
+            at["run"].stop(run, "expected an object")
         for name, value in ours.items():
             if theirs.get(name) != value:
                 raise EvidenceError(
                     f"{self.path}: {name} is {theirs.get(name)!r}, this run's is {value!r}; a run is resumed only by "
                     "the same one. Repeat the options it began with, or run without --resume to start anew"
                 )
-        return data["run"]
+        return scalars(run, at["run"])
 
     def add(self, facts: KeyFacts, trials: tuple[Trial, ...]) -> None:
         """Append a finished key."""
@@ -126,7 +132,7 @@ class Journal:
         self.path.unlink(missing_ok=True)
 
 
-def _publish(path: Path, text: str) -> None:
+def _publish(path: Path, data: bytes) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
+    part.write_bytes(data)
     part.replace(path)

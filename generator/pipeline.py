@@ -20,7 +20,8 @@ from generator.core.sources import Sources
 from generator.core.support import derived_supports
 from generator.emitted import emitted_files
 from generator.errors import GateError
-from generator.repository import check_files, load_sources, write_files
+from generator.files import write_files
+from generator.repository import check_files, load_sources
 from generator.revision import commit_epoch, newest_release, read_table
 from generator.wheel import EARLIEST_EPOCH, Built, build_wheel, verify_installed
 from kernels import find_families

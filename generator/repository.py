@@ -1,15 +1,14 @@
-"""Where the project's files are, and how they are read and written: the only reader of sources outside tests."""
+"""Where the project's files are, and how its sources are read: the only reader of them outside tests."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from ninfer_device_profiles.atomic import real_target, refusal, replace_file
 
 from generator.core.bench_readers import judged_cases
 from generator.core.evidence_file import load_evidence
@@ -19,7 +18,8 @@ from generator.core.overrides import check_expiry, parse_overrides
 from generator.core.reference import parse_reference_gpus
 from generator.core.selected import selected_sources
 from generator.core.sources import Sources
-from generator.errors import DifferenceError, SourceError
+from generator.errors import DifferenceError, SourceError, UsageError
+from generator.files import listed, read_bytes, utf8
 from generator.round_store import load_grids, load_round_files
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
     from generator.core.catalog import Catalog
 
-MAX_SOURCE_BYTES = 64 * 1024 * 1024
-"""No source is near this size; a larger file is refused before it is read."""
+_EPOCH = re.compile(r"[0-9]{1,12}")
+_LAST_EPOCH = 253402300799
+"""9999-12-31: no date is later."""
+
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +95,9 @@ def find_repository(root: Path | None = None) -> Repository:
     return repository
 
 
-def read_bytes(path: Path, name: str) -> bytes:
-    """Return the content of a regular file of sensible size.
-
-    Raises:
-        SourceError: not a regular file, too large, or not readable.
-    """
-    try:
-        if not path.is_file():
-            what = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "not there"
-            raise SourceError(f"{name}: {what}; expected a file")
-        size = path.stat().st_size
-        if size > MAX_SOURCE_BYTES:
-            raise SourceError(f"{name}: {size} bytes; expected at most {MAX_SOURCE_BYTES}")
-        return path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{name}: {error.strerror or error}; check the path and its permissions") from None
-
-
-def read_text(path: Path, name: str) -> str:
-    """Return the UTF-8 text of a file.
-
-    Raises:
-        SourceError: as `read_bytes`, or the content is not UTF-8.
-    """
-    try:
-        return read_bytes(path, name).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{name}: byte {error.start} is not UTF-8; restore the file") from None
+def _evidence_files(measured: Path) -> tuple[Path, ...]:
+    folders = [path for path in listed(measured, "sources/measured") if path.is_dir()]
+    return tuple(path for folder in folders for path in listed(folder, f"sources/measured/{folder.name}", "*.json"))
 
 
 def sha256_of(content: bytes) -> str:
@@ -142,12 +120,7 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
         return content
 
     def take_text(path: Path) -> str:
-        try:
-            return take(path).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise SourceError(
-                f"{repository.relative(path)}: byte {error.start} is not UTF-8; restore the file"
-            ) from None
+        return utf8(take(path), repository.relative(path))
 
     reference = parse_reference_gpus(take_text(repository.reference), repository.relative(repository.reference))
     decisions = repository.sources / "overrides.toml"
@@ -155,14 +128,14 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
     check_expiry(overrides, today, repository.relative(decisions))
     imported = tuple(
         read_imported(take(path), repository.relative(path))
-        for path in sorted((repository.sources / "imported").glob("*.json"))
+        for path in listed(repository.sources / "imported", "sources/imported", "*.json")
     )
     evidence = tuple(
         (
             path.relative_to(repository.sources / "measured").as_posix(),
             load_evidence(take_text(path), repository.relative(path)),
         )
-        for path in sorted((repository.sources / "measured").glob("*/*.json"))
+        for path in _evidence_files(repository.sources / "measured")
     )
     measured = tuple(
         measured_source(item, name, digests[f"sources/measured/{name}"], catalog) for name, item in evidence
@@ -182,23 +155,6 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
     )
 
 
-def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
-    """Write each file whose content differs, whole or not at all; return those written.
-
-    Raises:
-        StoreError: a file could not be written; it is as it was.
-    """
-    changed = [path for path, content in files.items() if not path.is_file() or path.read_bytes() != content]
-    for path in changed:
-        target = real_target(str(path))
-        try:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise refusal(target, error) from error
-        replace_file(target, files[path])
-    return tuple(changed)
-
-
 def check_files(repository: Repository, files: Mapping[Path, bytes], remedy: str) -> None:
     """Raise for the first committed file that differs from what its sources give.
 
@@ -209,7 +165,7 @@ def check_files(repository: Repository, files: Mapping[Path, bytes], remedy: str
         name = repository.relative(path)
         if not path.is_file():
             raise DifferenceError(f"{name}: not there; {remedy}")
-        found = path.read_bytes()
+        found = read_bytes(path, name)
         if found == content:
             continue
         old, new = found.decode("utf-8", "replace").splitlines(), content.decode("utf-8", "replace").splitlines()
@@ -218,10 +174,32 @@ def check_files(repository: Repository, files: Mapping[Path, bytes], remedy: str
         raise DifferenceError(f"{name} line {line + 1}: found {shown[0]}, expected {shown[1]}; {remedy}")
 
 
+def source_date_epoch(environment: Mapping[str, str]) -> int | None:
+    """Return SOURCE_DATE_EPOCH in seconds since 1970, or None where it is unset or empty.
+
+    Raises:
+        UsageError: it is no number of digits, or lies past the year 9999.
+    """
+    text = environment.get("SOURCE_DATE_EPOCH", "")
+    if not text:
+        return None
+    if not _EPOCH.fullmatch(text) or int(text) > _LAST_EPOCH:
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH: {shown!r}; expected seconds since 1970 in digits, up to {_LAST_EPOCH}. "
+            "Correct or unset the variable"
+        )
+    return int(text)
+
+
 def today_from(environment: Mapping[str, str], clock: dt.date) -> dt.date:
-    """Return the day that counts: of SOURCE_DATE_EPOCH where it is set (reproducible builds), else of the clock."""
-    epoch = environment.get("SOURCE_DATE_EPOCH", "")
-    return dt.datetime.fromtimestamp(int(epoch), tz=dt.UTC).date() if epoch.isdecimal() else clock
+    """Return the day that counts: of SOURCE_DATE_EPOCH where it is set (reproducible builds), else of the clock.
+
+    Raises:
+        UsageError: SOURCE_DATE_EPOCH is none.
+    """
+    epoch = source_date_epoch(environment)
+    return clock if epoch is None else dt.datetime.fromtimestamp(epoch, tz=dt.UTC).date()
 
 
 def current_day() -> dt.date:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.errors import SourceError
-from generator.repository import MAX_SOURCE_BYTES, read_bytes
+from generator.files import MAX_SOURCE_BYTES, read_bytes
 
 if TYPE_CHECKING:
     from generator.repository import Repository
+
+_EPOCH = re.compile(r"[0-9]{1,12}")
 
 
 def git_output(root: Path, *words: str) -> str | None:
@@ -23,7 +26,7 @@ def git_output(root: Path, *words: str) -> str | None:
 def commit_epoch(root: Path) -> int | None:
     """Return the time of the checked-out commit in seconds, or None outside a repository."""
     text = git_output(root, "log", "-1", "--format=%ct")
-    return int(text) if text is not None and text.isdecimal() else None
+    return int(text) if text is not None and _EPOCH.fullmatch(text) else None
 
 
 def newest_release(root: Path) -> str | None:

@@ -13,9 +13,9 @@ from generator.core.rounds import Round, merge_rounds, merge_times, serialise_ro
 from generator.core.route import HardwareClass
 from generator.core.selected import RoundFile
 from generator.errors import SourceError
+from generator.files import read_bytes, read_chunks, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from generator.core.bench_readers.read import Reading
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from generator.core.manifest import Manifest, Run
     from generator.core.rounds import Conditions, Table
     from generator.core.route import RouteKey
-
-_CHUNK_BYTES = 1 << 16
 
 
 def load_round_files(folder: Path) -> tuple[RoundFile, ...]:
@@ -37,7 +35,7 @@ def load_round_files(folder: Path) -> tuple[RoundFile, ...]:
     files: list[RoundFile] = []
     for path in sorted(folder.glob("*/rounds/*.json")):
         name = path.relative_to(folder).as_posix()
-        content = b"".join(_chunks(path))
+        content = read_bytes(path, name)
         item = parse_round(content, name)
         expected = round_name(item.device, item.number)
         if name != expected:
@@ -61,7 +59,7 @@ def load_grid(path: Path) -> Grid:
     Raises:
         SourceError: the file is no grid, or cannot be read.
     """
-    return parse_grid(_text(path), str(path))
+    return parse_grid(read_text(path, str(path)), str(path))
 
 
 def read_manifest_text(path: Path) -> str:
@@ -70,7 +68,7 @@ def read_manifest_text(path: Path) -> str:
     Raises:
         SourceError: the file cannot be read, or is not UTF-8.
     """
-    return _text(path)
+    return read_text(path, str(path))
 
 
 def import_outputs(manifest: Manifest, base: Path, folder: Path) -> tuple[dict[Path, bytes], tuple[str, ...]]:
@@ -105,7 +103,7 @@ def import_outputs(manifest: Manifest, base: Path, folder: Path) -> tuple[dict[P
 def _read(manifest: Manifest, run: Run, base: Path, place: int) -> Reading:
     file = run.files[place]
     return read_output(
-        _chunks(base / file.path),
+        read_chunks(base / file.path, str(base / file.path)),
         file.path.replace("\\", "/").rpartition("/")[2],
         programs=find_programs(),
         device=manifest.device,
@@ -137,24 +135,8 @@ def _round(manifest: Manifest, run: Run, readings: list[Reading]) -> Round:
 def _known(folder: Path, added: Round) -> Round | None:
     name = round_name(added.device, added.number)
     path = folder / name
-    return parse_round(b"".join(_chunks(path)), name) if path.is_file() else None
+    return parse_round(read_bytes(path, name), name) if path.is_file() else None
 
 
 def _class_of(path: Path) -> HardwareClass:
     return HardwareClass(path.parent.parent.name)
-
-
-def _text(path: Path) -> str:
-    try:
-        return b"".join(_chunks(path)).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as handle:
-            while chunk := handle.read(_CHUNK_BYTES):
-                yield chunk
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror or error}; check the path and its permissions") from None

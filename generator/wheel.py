@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.errors import DifferenceError, GeneratorError
+from generator.errors import DifferenceError, ToolError
 from generator.repository import sha256_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ REQUIRED = (
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "sources", "cpp", "dist", "*.egg-info", ".*")
 
 
-class WheelError(GeneratorError):
+class WheelError(ToolError):
     """Report a step of building or proving the wheel that went wrong."""
 
 

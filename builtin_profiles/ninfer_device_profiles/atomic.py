@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 LOCK_SUFFIX = ".lock"
 LOCK_WAIT_S = 30.0
@@ -76,19 +76,36 @@ def replace_file(target: str, data: bytes, *, like: str | None = None) -> None:
     Raises:
         StoreError: anything went wrong; ``target`` is as it was and no temporary file is left.
     """
-    temporary = f"{target}.{secrets.token_hex(6)}{_TEMPORARY}"
+    replace_files({target: data}, like=like)
+
+
+def replace_files(files: Mapping[str, bytes], *, like: str | None = None) -> None:
+    """Replace several files as `replace_file` does one: all are written beside their places before the first moves.
+
+    So a full disk, a folder that cannot be written or a target that is no file leaves every one as it was.
+
+    Raises:
+        StoreError: anything went wrong, and no temporary file is left.
+    """
+    ready: list[tuple[str, str]] = []
+    target = ""
     try:
-        before = _stat(target)
-        if before is not None and not stat.S_ISREG(before.st_mode):
-            raise StoreError(f"{target}: no regular file; a profile file is one. Name another path.")
-        _write_new(temporary, data, _stat(like) if before is None and like is not None else before)
-        os.replace(temporary, target)  # noqa: PTH105
+        for target, data in files.items():
+            before = _stat(target)
+            if before is not None and not stat.S_ISREG(before.st_mode):
+                raise StoreError(f"{target}: no regular file; a written file is one. Name another path.")
+            ready.append((target, f"{target}.{secrets.token_hex(6)}{_TEMPORARY}"))
+            _write_new(ready[-1][1], data, _stat(like) if before is None and like is not None else before)
+        for target, temporary in ready:
+            os.replace(temporary, target)  # noqa: PTH105
     except (OSError, ValueError) as error:
         raise refusal(target, error) from error
     finally:
-        with suppress(OSError, ValueError):
-            os.unlink(temporary)  # noqa: PTH108
-    _flush_folder(target)
+        for _, temporary in ready:
+            with suppress(OSError, ValueError):
+                os.unlink(temporary)  # noqa: PTH108
+    for folder in {os.path.dirname(target) for target in files}:  # noqa: PTH120
+        _flush_folder(folder)
 
 
 def refusal(path: str, error: Exception) -> StoreError:
@@ -133,10 +150,10 @@ def _make_alike(handle: int, like: os.stat_result) -> None:
         os.fchmod(handle, stat.S_IMODE(like.st_mode))
 
 
-def _flush_folder(target: str) -> None:
+def _flush_folder(folder: str) -> None:
     """Flush the rename itself; where folders cannot be flushed the rename is as safe as the system makes it."""
     with suppress(OSError):
-        handle = os.open(os.path.dirname(target) or ".", os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # noqa: PTH120
+        handle = os.open(folder or ".", os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
         try:
             os.fsync(handle)
         finally:

@@ -22,11 +22,11 @@ _DECISION = re.compile(rf"{_PLACE} compiled (?P<compiled>\S+) us -> (?P<schedule
 _REFUSAL = re.compile(rf"{_PLACE} (?P<schedule>\S+) rejected: (?P<reason>output differs by \S+)")
 _DETAIL = re.compile(rf"{_PLACE} (?P<schedule>\S+) (?P<us>\S+) us \(compiled (?P<compiled>\S+) us\)")
 _SUMMARY = re.compile(
-    r"calibration: (?P<keys>[0-9]+) keys measured, (?P<routed>[0-9]+) routed off the compiled route "
-    r"in (?P<seconds>[0-9.]+) s"
+    r"calibration: (?P<keys>[0-9]{1,9}) keys measured, (?P<routed>[0-9]{1,9}) routed off the compiled route "
+    r"in (?P<seconds>[0-9]{1,9}(\.[0-9]{1,9})?) s"
 )
 _STORED = re.compile(
-    r"stored (?P<keys>[0-9]+) measured keys for (?P<name>\S+) \((?P<sms>[0-9]+) SMs, "
+    r"stored (?P<keys>[0-9]{1,9}) measured keys for (?P<name>\S+) \((?P<sms>[0-9]{1,9}) SMs, "
     r"route catalog (?P<catalog>[0-9a-f]{16})\) in (?P<path>.+)"
 )
 _LOOKS_LIKE_A_POINT = re.compile(r"\S+ w=[0-9]+ .*")

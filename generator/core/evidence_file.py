@@ -5,19 +5,45 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from ninfer_device_profiles.bands import MAX_LAST
 
 from generator.core.evidence import BenchKind, DeviceRecord, Evidence, KeyFacts, Outcome, Scalar, Trial
 from generator.core.route import CatalogDigest, HardwareClass, RouteKey, Schedule
+from generator.core.texts import load_json
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import UnionType
 
 SCHEMA = "ninfer.calibration-evidence"
 SCHEMA_VERSION = 1
 
 _T = TypeVar("_T")
+_MOST = 1e300
+"""Numbers are below it, so that sums and squares of them stay finite."""
+
+_MOST_COUNT = 1 << 63
+_SHOWN = 200
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9:+-]{0,99}")
+
+FACT_TYPES: dict[str, type | UnionType] = {
+    "cuda_driver": int,
+    "cuda_runtime": int,
+    "twins_judged": int,
+    "twins_switched": int,
+    "date": str,
+    "ninfer_build": str,
+    "seconds": int | float,
+    "read_bytes_per_us": int | float,
+    "empty_interval_us": int | float,
+    "name": str,
+}
+"""Facts that something reads back; others may be any scalar."""
+
 _REMEDY = "restore the file or measure again"
 
 
@@ -42,6 +68,21 @@ def dump_evidence(evidence: Evidence) -> str:
 def evidence_digest(evidence: Evidence) -> str:
     """Return the SHA-256 of the canonical text, 64 hexadecimal digits."""
     return hashlib.sha256(dump_evidence(evidence).encode()).hexdigest()
+
+
+def evidence_name(evidence: Evidence, suffix: str = "") -> str:
+    """Return where evidence is kept below a folder: hardware class, then date; both name files safely.
+
+    Raises:
+        EvidenceError: class or date are not of the form that the tools write.
+    """
+    name, date = evidence.device.hardware_class, str(evidence.run.get("date", "undated"))
+    if not _SAFE.fullmatch(name) or not _SAFE.fullmatch(date):
+        raise EvidenceError(
+            f"evidence of {_shown(name)}, dated {_shown(date)}: expected a hardware class such as "
+            f"'nvidia-h200-sm90' and a date such as '2026-11-29T22:00:00Z', since they name its file; {_REMEDY}"
+        )
+    return f"{name}/{''.join(letter for letter in date if letter not in '-:')}{suffix}.json"
 
 
 def _text(value: object) -> str:
@@ -125,10 +166,7 @@ def load_evidence(text: str, source: str) -> Evidence:
         EvidenceError: the text is not JSON, not such a document, of another version, or holds a value of another
             form; the message says where (``source['trials'][3]['first_us'][0]``) and shows the value.
     """
-    try:
-        data = json.loads(text, parse_constant=_no_constant)
-    except ValueError as error:
-        raise EvidenceError(f"{source}: not JSON: {error}; {_REMEDY}") from None
+    data = load_json(text, source, _REMEDY, error=EvidenceError)
     at = Place(source)
     top = _dict(data, at)
     if top.get("schema") != SCHEMA:
@@ -142,8 +180,8 @@ def load_evidence(text: str, source: str) -> Evidence:
         bench=_choice(BenchKind, _get(top, "bench", str, at), at["bench"]),
         catalog=CatalogDigest(_get(top, "catalog", str, at)),
         device=device_from_json(_get(top, "device", dict, at), at["device"]),
-        rule=_scalars(_get(top, "rule", dict, at), at["rule"]),
-        run=_scalars(_get(top, "run", dict, at), at["run"]),
+        rule=scalars(_get(top, "rule", dict, at), at["rule"]),
+        run=scalars(_get(top, "run", dict, at), at["run"]),
         keys=keys,
         trials=trials,
     )
@@ -172,6 +210,11 @@ def _whole(evidence: Evidence, at: Place) -> None:
             here["first_us"].stop(list(trial.first_us), "bench 'kernels' stores every sample, at least 3")
 
 
+def _shown(value: object) -> str:
+    text = "a number of many digits" if isinstance(value, int) and abs(value) > _MOST_COUNT else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 class Place:
     """Where in the document a value stands."""
 
@@ -183,11 +226,7 @@ class Place:
 
     def stop(self, found: object, expected: str) -> NoReturn:
         """Raise for the value found here."""
-        raise EvidenceError(f"{self._text}: found {found!r}; {expected}; {_REMEDY}")
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
+        raise EvidenceError(f"{self._text}: found {_shown(found)}; {expected}; {_REMEDY}")
 
 
 def _dict(value: object, at: Place) -> dict[str, object]:
@@ -224,17 +263,23 @@ def _choice(kind: type[_E], value: str, at: Place) -> _E:
         at.stop(value, f"expected one of {', '.join(repr(item.value) for item in kind)}")
 
 
-def _scalars(data: Mapping[str, object], at: Place) -> dict[str, Scalar]:
+def scalars(data: Mapping[str, object], at: Place) -> dict[str, Scalar]:
+    """Return ``data`` as facts: text, finite numbers and truth values."""
     result: dict[str, Scalar] = {}
     for name, value in data.items():
         if not isinstance(value, str | int | float | bool):
             at[name].stop(value, "expected text, a number or a truth value")
+        if isinstance(value, float) and not math.isfinite(value):
+            at[name].stop(value, "expected a finite number")
+        kind = FACT_TYPES.get(name)
+        if kind is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            at[name].stop(value, f"expected {kind.__name__ if isinstance(kind, type) else 'a number'}")
         result[name] = value
     return result
 
 
 def _number(value: object, at: Place) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MOST < value < _MOST:
         at.stop(value, "expected a finite number")
     return float(value)
 
@@ -261,7 +306,10 @@ def device_from_json(data: Mapping[str, object], at: Place) -> DeviceRecord:
         return _get(data, name, str, at)
 
     def count(name: str) -> int:
-        return _get(data, name, int, at)
+        value = _get(data, name, int, at)
+        if not 0 <= value < _MOST_COUNT:
+            at[name].stop(value, "expected a number from 0")
+        return value
 
     return DeviceRecord(
         hardware_class=HardwareClass(text("hardware_class")),
@@ -284,7 +332,7 @@ def key_from_json(value: object, at: Place) -> KeyFacts:
         key=RouteKey(_get(data, "key", str, at)),
         digest=CatalogDigest(_get(data, "digest", str, at)),
         kernels=_get(data, "kernels", str, at),
-        conditions=_scalars(_get(data, "conditions", dict, at), at["conditions"]),
+        conditions=scalars(_get(data, "conditions", dict, at), at["conditions"]),
     )
 
 
@@ -293,8 +341,8 @@ def trial_from_json(value: object, at: Place) -> Trial:
     data = _dict(value, at)
     _known(data, _TRIAL_FIELDS, at)
     width = _get(data, "width", int, at)
-    if width < 1:
-        at["width"].stop(width, "a width is at least 1")
+    if not 1 <= width <= MAX_LAST:
+        at["width"].stop(width, f"a width is from 1 to {MAX_LAST}")
     second = _typed(data.get("second_us", []), list, at["second_us"])
     return Trial(
         key=RouteKey(_get(data, "key", str, at)),

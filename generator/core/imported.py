@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.document import Document, Profile, parse_document, profile_to_json
 from ninfer_device_profiles.errors import ProfileError
 
+from generator.core.texts import load_json
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -122,10 +123,7 @@ def read_imported(text: bytes, source: str) -> Imported:
     Raises:
         SourceError: the text is not one that `write_imported` wrote.
     """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{source}: {error}; restore the file, or import the entry again") from None
+    data = load_json(text, source, "restore the file, or import the entry again")
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
         raise SourceError(f"{source}: not a {FORMAT} of version {VERSION}; restore the file, or import the entry again")
     origin = data.pop("taken_from", None)

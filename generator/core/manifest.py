@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -10,6 +9,7 @@ from generator.core.cases import Grid
 from generator.core.round_files import EXECUTIONS
 from generator.core.rounds import PROGRAM_DEFAULT, Conditions, Table, parse_device, usual_order
 from generator.core.route import RouteKey
+from generator.core.texts import load_toml
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def parse_manifest(text: str, source: str) -> Manifest:
     Raises:
         SourceError: the text is no manifest; the message says where.
     """
-    data = _toml(text, source)
+    data = load_toml(text, source, "correct the file")
     _known(data, ("device", "execution", "conditions", "run"), source)
     common = _conditions(Conditions(), _get(data, "conditions", dict, source, {}), f"{source} [conditions]")
     runs: list[Run] = []
@@ -105,7 +105,7 @@ def parse_grid(text: str, source: str) -> Grid:
     Raises:
         SourceError: the text is no grid; the message says where.
     """
-    data = _toml(text, source)
+    data = load_toml(text, source, "correct the file")
     _known(data, ("widths", "keys", "leave_out"), source)
     keys = _get(data, "keys", dict, source, {})
     left = _get(data, "leave_out", dict, source, {})
@@ -114,13 +114,6 @@ def parse_grid(text: str, source: str) -> Grid:
         by_key={RouteKey(key): _widths(widths, f"{source} keys {key!r}") for key, widths in keys.items()},
         leave_out={key: _texts(texts, f"{source} leave_out {key!r}") for key, texts in left.items()},
     )
-
-
-def _toml(text: str, source: str) -> Mapping[str, object]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SourceError(f"{source}: not TOML: {error}; correct the file") from error
 
 
 def _conditions(base: Conditions, data: Mapping[str, object], where: str) -> Conditions:

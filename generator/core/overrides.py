@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import MAX_LAST, Band, Bands
 
 from generator.core.route import HardwareClass, RouteKey
+from generator.core.texts import load_toml
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def parse_overrides(text: str, source: str, catalog: Catalog) -> tuple[Override,
             catalog does not have, or two decisions for one key of one device.
         CatalogError: a key the catalog does not have.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SourceError(f"{source}: {error}; expected TOML with [[override]] tables") from None
+    data = load_toml(text, source, "expected [[override]] tables")
     rows = data.pop("override", [])
     if data or not isinstance(rows, list):
         raise SourceError(f"{source}: found {sorted(data) or rows!r}; expected [[override]] tables alone")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from generator.core.route import Group, HardwareClass
+from generator.core.texts import load_toml
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class ReferenceGpu:
         return "-".join("".join(c if c.isalnum() else " " for c in self.name.lower()).split())
 
 
+_NUMBER = re.compile(r"[0-9]{1,3}")
 _FIELDS = frozenset(item.name for item in fields(ReferenceGpu)) - {"extra"}
 
 
@@ -46,10 +48,7 @@ def parse_reference_gpus(text: str, source: str) -> tuple[ReferenceGpu, ...]:
     Raises:
         SourceError: the text is not TOML, a field is missing, unknown or of another type, or a card stands twice.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SourceError(f"{source}: {error}; expected TOML with [[gpu]] and [[extra]] tables") from None
+    data = load_toml(text, source, "expected [[gpu]] and [[extra]] tables")
     cards: list[ReferenceGpu] = []
     for table, extra in (("gpu", False), ("extra", True)):
         rows = data.pop(table, [])
@@ -102,7 +101,7 @@ def _count(row: Mapping[str, object], name: str, where: str) -> int:
 
 def _capability(text: str, where: str) -> int:
     major, _, minor = text.partition(".")
-    if not (major.isdecimal() and minor.isdecimal()):
+    if not (_NUMBER.fullmatch(major) and _NUMBER.fullmatch(minor)):
         raise SourceError(f"{where}['capability']: found {text!r}; expected MAJOR.MINOR such as '8.6'")
     return int(major) * 10 + int(minor)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from generator.core.rounds import (
     parse_device,
 )
 from generator.core.route import RouteKey
+from generator.core.texts import load_json
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ def parse_round(text: str | bytes, source: str) -> Round:
     Raises:
         EvidenceError: the text is not a whole round file of this version.
     """
-    try:
-        data = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise EvidenceError(f"{source}: not JSON: {error}; import the benchmark outputs again") from error
-    except RecursionError:
-        raise EvidenceError(f"{source}: not JSON of any round file; import the benchmark outputs again") from None
+    data = load_json(text, source, "import the benchmark outputs again", error=EvidenceError)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or data.get("schema_version") != SCHEMA_VERSION:
         raise EvidenceError(f"{source}: not a {SCHEMA!r} file of version {SCHEMA_VERSION}; import the outputs again")
     try:

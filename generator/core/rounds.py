@@ -28,6 +28,7 @@ PROGRAM_DEFAULT = "program default"
 """Judge each case in the execution that its benchmark program has by default."""
 
 _CLASS = re.compile(r"nvidia(-[a-z0-9]+)*-sm[0-9]{2,3}")
+_COUNT = re.compile(r"[1-9][0-9]{0,5}")
 
 
 class Table(StrEnum):
@@ -138,7 +139,7 @@ def parse_device(text: str) -> Device:
         EvidenceError: the text is not a hardware class, a slash and an SM count above 0.
     """
     name, _, count = text.partition("/")
-    if not _CLASS.fullmatch(name) or not count.isdecimal() or int(count) == 0:
+    if not _CLASS.fullmatch(name) or not _COUNT.fullmatch(count):
         raise EvidenceError(
             f"device {text!r}: expected a hardware class and its SM count, such as 'nvidia-geforce-rtx-3090-sm86/82'"
         )

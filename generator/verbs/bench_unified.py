@@ -13,7 +13,8 @@ from generator.core.manifest import Manifest, OutputFile, Run, order_of, parse_m
 from generator.core.round_files import EXECUTIONS
 from generator.core.rounds import PROGRAM_DEFAULT, Conditions, Table, parse_device
 from generator.errors import UsageError
-from generator.repository import find_repository, write_files
+from generator.files import write_files
+from generator.repository import find_repository
 from generator.round_store import import_outputs, load_grid, read_manifest_text
 from kernels.widths import UNIFIED_GRID
 

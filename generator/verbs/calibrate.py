@@ -19,9 +19,10 @@ from ninfer_device_profiles.model import Document
 from ninfer_device_profiles.store import store_profile
 from ninfer_device_profiles.writing import serialise
 
+from generator.arguments import device_or_all, share
 from generator.calibration import Outcomes, calibrate, recorded_rule, summary_lines
 from generator.core.catalog import build_catalog
-from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.evidence_file import dump_evidence, evidence_name, load_evidence
 from generator.core.limits import LIMITS
 from generator.core.route import Group
 from generator.core.verdict import Rule
@@ -29,10 +30,11 @@ from generator.core.workload import Workload, select_routes
 from generator.device_run import DeviceRun, device_count, refuse_overrides
 from generator.engine import run_engine
 from generator.errors import GeneratorError, UsageError
+from generator.files import read_text, write_files
 from generator.gpu.kernel_cache import cache_folder
 from generator.progress import ticker
 from generator.replay import ReplayBench
-from generator.repository import find_repository, read_text, write_files
+from generator.repository import find_repository
 from generator.shipped import shipped_diff
 from kernels import find_families
 
@@ -52,11 +54,13 @@ _SKIPS = (Group.TERNARY, Group.GROUPWISE, Group.ATTENTION, Group.LINEAR_ATTENTIO
 
 def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments: the engine tool's own, then ours."""
-    parser.add_argument("--device", default="0", metavar="N", help="CUDA device index, or all (default: 0)")
+    parser.add_argument(
+        "--device", type=device_or_all, default="0", metavar="N", help="CUDA device index, or all (default: 0)"
+    )
     parser.add_argument("--out", metavar="PATH", default="", help="profile file (default: where the engine looks)")
     parser.add_argument("--print", action="store_true", dest="print_entry", help="print the stored entry to stdout")
     parser.add_argument("--repeat", type=int, metavar="N", help="samples a median, at least 3 (default: 11)")
-    parser.add_argument("--margin", type=float, metavar="F", help="share a candidate must save (default: 0.03)")
+    parser.add_argument("--margin", type=share, metavar="F", help="share a candidate must save (default: 0.03)")
     for group in _SKIPS:
         parser.add_argument(f"--no-{group}", action="store_true", help=f"skip the {group} family")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only route keys with this prefix")
@@ -80,16 +84,10 @@ def run(arguments: Namespace, output: Output) -> int:
     refuse_overrides(os.environ)
     if arguments.engine is not None:
         return _engine(arguments, output, catalog)
-    if arguments.device != "all":
-        return _measure(arguments, output, catalog, _index(arguments.device))
+    if arguments.device is not None:
+        return _measure(arguments, output, catalog, arguments.device)
     codes = [_measure(arguments, output, catalog, index) for index in range(device_count(FAMILIES))]
     return max(codes)
-
-
-def _index(text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(f"--device {text!r}: expected a CUDA device index (0, 1, …) or all")
-    return int(text)
 
 
 def _rule(arguments: Namespace, rule: Rule, limits: Limits) -> tuple[Rule, Limits]:
@@ -110,7 +108,7 @@ def _selected(arguments: Namespace, catalog: Catalog, capability: int) -> Worklo
 def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
     name = str(arguments.replay)
     evidence = load_evidence(read_text(arguments.replay, name), name)
-    rule, limits = _rule(arguments, *recorded_rule(evidence))
+    rule, limits = _rule(arguments, *recorded_rule(evidence, name))
     measured = {facts.key for facts in evidence.keys}
     work = _selected(arguments, catalog, evidence.device.capability)
     routes = [route for route in (*work.routes, *work.pending) if route.key in measured]
@@ -157,9 +155,9 @@ def engine_options(arguments: Namespace) -> list[str]:
     for name in ours:
         if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} beside --engine; the engine's tool has no such option")
-    if arguments.device == "all":
+    if arguments.device is None:
         raise UsageError("--device all beside --engine; the engine's tool measures one device. Name one by its index")
-    words = ["--device", str(_index(arguments.device))]
+    words = ["--device", str(arguments.device)]
     for name in ("repeat", "margin"):
         value = getattr(arguments, name)
         words += [f"--{name}", str(value)] if value is not None else []
@@ -244,8 +242,7 @@ def _store(arguments: Namespace, output: Output, catalog: Catalog, outcomes: Out
 
 
 def _write_evidence(arguments: Namespace, output: Output, evidence: Evidence, folder: Path) -> None:
-    stamp = "".join(letter for letter in str(evidence.run.get("date", "undated")) if letter not in "-:")
-    path = folder / evidence.device.hardware_class / f"{stamp}.json"
+    path = folder / evidence_name(evidence)
     write_files({path: dump_evidence(evidence).encode()})
     _note(arguments, output, f"evidence: {path}")
 

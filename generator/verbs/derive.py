@@ -10,7 +10,8 @@ from rich.table import Table
 
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
-from generator.repository import check_files, current_day, find_repository, load_sources, write_files
+from generator.files import write_files
+from generator.repository import check_files, current_day, find_repository, load_sources
 from kernels import find_families
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from generator.core.review import Side, review
 from generator.core.strips import widths
 from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
-from generator.repository import current_day, find_repository, load_sources, write_files
+from generator.files import write_files
+from generator.repository import current_day, find_repository, load_sources
 from generator.revision import read_table
 from kernels import find_families
 

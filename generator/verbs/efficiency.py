@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from generator.core.evidence_file import load_evidence
 from generator.core.evidence_report import efficiency_markdown
-from generator.repository import read_text, write_files
+from generator.files import read_text, write_files
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

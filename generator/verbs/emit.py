@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.emitted import emitted_files
-from generator.repository import check_files, current_day, find_repository, load_sources, sha256_of, write_files
+from generator.files import write_files
+from generator.repository import check_files, current_day, find_repository, load_sources, sha256_of
 from kernels import find_families
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import share
 from generator.core.catalog import build_catalog
 from generator.core.evidence_file import load_evidence
 from generator.core.evidence_report import flips, flips_markdown
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
 from generator.errors import GateError, UsageError
-from generator.repository import read_text, write_files
+from generator.files import read_text, write_files
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="FIRST", help="evidence of one run")
     parser.add_argument("second", type=Path, metavar="SECOND", help="evidence of another run on the same board")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to FILE instead of stdout")
-    parser.add_argument("--most", type=float, metavar="SHARE", help="exit 3 if more cells differ under rule guarded")
+    parser.add_argument("--most", type=share, metavar="SHARE", help="exit 3 if more cells differ under rule guarded")
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.core.catalog import build_catalog
-from generator.core.evidence_file import dump_evidence
+from generator.core.evidence_file import dump_evidence, evidence_name
 from generator.core.imported import source_name, take_entries, write_imported
 from generator.engine import read_run
 from generator.errors import UsageError
-from generator.repository import find_repository, read_bytes, read_text, sha256_of, write_files
+from generator.files import read_bytes, read_text, write_files
+from generator.repository import find_repository, sha256_of
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -84,5 +85,4 @@ def _log_evidence(arguments: Namespace, catalog: Catalog, folder: Path) -> tuple
     document = read_bytes(arguments.file[0], str(arguments.file[0]))
     text = read_text(arguments.log, str(arguments.log))
     evidence = read_run(document, text.splitlines(), str(arguments.log), catalog).evidence
-    stamp = "".join(letter for letter in str(evidence.run["date"]) if letter not in "-:")
-    return folder / evidence.device.hardware_class / f"{stamp}-engine.json", dump_evidence(evidence).encode()
+    return folder / evidence_name(evidence, "-engine"), dump_evidence(evidence).encode()

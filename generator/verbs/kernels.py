@@ -6,10 +6,12 @@ Exit 1 if a kernel does not compile or cannot be launched on the architecture's 
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from generator.arguments import count
 from generator.core.catalog import build_catalog
 from generator.core.dispatch import dispatcher
 from generator.core.reference import parse_reference_gpus
@@ -17,9 +19,10 @@ from generator.core.resources import Usage, device_facts, obstacle
 from generator.core.route import COMPILED
 from generator.core.workload import VOLTA
 from generator.errors import UsageError
+from generator.files import read_text
 from generator.gpu.kernel_cache import KernelCache, cache_folder
 from generator.progress import tenths
-from generator.repository import find_repository, read_text
+from generator.repository import find_repository
 from kernels import ROOT, find_families
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from generator.core.reference import ReferenceGpu
     from generator.core.route import DeviceFacts, Launch
     from generator.output import Output
+
+_ARCH = re.compile(r"sm_([0-9]{2,3})[af]?")
+_SHOWN = 40
 
 DEFAULT_ARCHS = "sm_86,sm_89,sm_90,sm_120"
 
@@ -62,7 +68,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("--arch", default=DEFAULT_ARCHS, metavar="LIST", help=f"default: {DEFAULT_ARCHS}")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only route keys with this prefix")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one a core)")
+    parser.add_argument("--jobs", type=count, metavar="N", help="processes (default: one a core)")
     parser.add_argument("--no-cache", action="store_true", help="compile anew, keep nothing")
     parser.add_argument("--all", action="store_true", help="list every kernel, not only those to look at")
     parser.add_argument("--json", action="store_true", help="print every kernel as JSON")
@@ -100,10 +106,10 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def _capability(text: str) -> tuple[str, int]:
     arch = text.strip()
-    digits = arch.removeprefix("sm_").rstrip("af")
-    if not arch.startswith("sm_") or not digits.isdecimal():
-        raise UsageError(f"--arch {text!r}: expected a list such as {DEFAULT_ARCHS}")
-    return arch, int(digits)
+    found = _ARCH.fullmatch(arch)
+    if found is None:
+        raise UsageError(f"--arch {text[:_SHOWN]!r}: expected a list such as {DEFAULT_ARCHS}")
+    return arch, int(found[1])
 
 
 def compile_arch(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.pipeline import STAGES, Release
-from generator.repository import current_day, find_repository
+from generator.repository import current_day, find_repository, source_date_epoch
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,12 +31,11 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def run_stages(arguments: Namespace, output: Output, stages: Sequence[Stage]) -> int:
     """Run ``stages``, each under a line that numbers and names it."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")
     release = Release(
         repository=find_repository(arguments.root),
         output=arguments.output,
         today=current_day(),
-        epoch=int(given) if given.isdecimal() else None,
+        epoch=source_date_epoch(os.environ),
         with_extras=arguments.with_extras,
         say=lambda line: output.text(f"    {line}\n"),
     )

@@ -12,7 +12,8 @@ from generator.core.gain_picture import draw_gains
 from generator.core.limits import UNIFIED_LIMITS, UnifiedLimits
 from generator.core.unified import describe_rule, moved, select
 from generator.errors import UsageError
-from generator.repository import find_repository, write_files
+from generator.files import write_files
+from generator.repository import find_repository
 from generator.round_store import load_grid, load_grids, load_round_files
 from kernels.widths import UNIFIED_GRID
 

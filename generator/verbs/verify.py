@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.matching import find_entry
 from ninfer_device_profiles.reading import parse_document
 
+from generator.arguments import device_index, share
 from generator.calibration import calibrate
 from generator.core.catalog import build_catalog
 from generator.core.evidence_file import load_evidence
@@ -21,8 +22,8 @@ from generator.core.verdict import Rule
 from generator.core.workload import select_routes
 from generator.device_run import DeviceRun, refuse_overrides
 from generator.errors import DeviceError, GateError
+from generator.files import read_bytes, read_text
 from generator.progress import ticker
-from generator.repository import read_bytes, read_text
 from generator.shipped import shipped_table
 from kernels import find_families
 
@@ -38,17 +39,17 @@ def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("--replay", type=Path, metavar="FILE", help="take the times from evidence instead of a GPU")
     parser.add_argument("--table", type=Path, metavar="FILE", help="profile document (default: the built-in table)")
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="CUDA device index (default: 0)")
+    parser.add_argument("--device", type=device_index, default=0, metavar="N", help="CUDA device index (default: 0)")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only route keys with this prefix")
     parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
     parser.add_argument(
         "--least",
-        type=float,
+        type=share,
         default=LIMITS.min_gain,
         metavar="SHARE",
         help=f"list larger losses (default: {LIMITS.min_gain})",
     )
-    parser.add_argument("--most", type=float, metavar="SHARE", help="exit 3 if the mean loss is larger")
+    parser.add_argument("--most", type=share, metavar="SHARE", help="exit 3 if the mean loss is larger")
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -58,7 +58,7 @@ def test_the_file_fits_its_json_schema(root: Path) -> None:
         (
             '"width": 1}',
             '"width": 0}',
-            "e.json['trials'][0]['width']: found 0; a width is at least 1; restore the file or measure again",
+            "e.json['trials'][0]['width']: found 0; a width is from 1 to 2147483647; restore the file or measure again",
         ),
         (
             "[90.5, ",

@@ -43,7 +43,7 @@ def test_seven_reference_gpus_are_listed_and_the_v100_measures_gdn_alone(root: P
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("capability = ", "capability == ", "reference_gpus.toml: Invalid value"),
+        ("capability = ", "capability == ", "reference_gpus.toml: not TOML: Invalid value"),
         (
             '"8.6"',
             '"86"',

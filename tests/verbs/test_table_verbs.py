@@ -128,7 +128,10 @@ def test_huge_file_is_refused_before_it_is_read(checkout: Path, tmp_path: Path, 
     with path.open("wb") as handle:
         handle.truncate(100 * 1024 * 1024)
     result = command("import", path, "--root", checkout)
-    assert result.err == f"python -m generator import: {path}: 104857600 bytes; expected at most 67108864\n"
+    assert (
+        result.err
+        == f"python -m generator import: {path}: 104857600 bytes; expected at most 67108864. Check the path\n"
+    )
 
 
 def test_folder_that_is_no_checkout_is_named(tmp_path: Path, command: Command) -> None:

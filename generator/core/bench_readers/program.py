@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from generator.core.cases import Expected
     from generator.core.rounds import Case, Table
     from generator.core.route import RouteKey
+
+
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 class Point(NamedTuple):
@@ -102,7 +106,7 @@ class Row:
             SourceError: it is another text, or nobody says it.
         """
         value = self.get(name)
-        if not value.isascii() or not value.isdecimal() or int(value) == 0:
+        if not _WHOLE.fullmatch(value) or int(value) == 0:
             raise SourceError(f"{self.at(name)}: {name} {value!r}; expected a whole number above 0")
         return int(value)
 
