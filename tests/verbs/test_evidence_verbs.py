@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,10 +33,18 @@ def test_two_runs_of_one_board_agree(files: tuple[Path, Path], capsys: pytest.Ca
     assert lines[4] == "0 of 492 cells differ (0.00%). Hidden twins switched: 0 of 984."
 
 
-def test_too_many_flips_are_exit_3(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = map(str, files)
-    assert run_verb("flips", [first, second, "--most", "-1"], program="flips") == 3
-    assert capsys.readouterr().err == ("flips: 0 of 492 cells differ, allowed are -100.00%; measure an idle device\n")
+def test_too_many_flips_are_exit_3(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = json.loads(files[1].read_text())
+    for trial in data["trials"]:
+        if trial["key"] == "attn_prompt_fast" and trial["schedule"]:
+            trial["first_us"] = [10 * time for time in trial["first_us"]]
+            trial["second_us"] = [[10 * time for time in samples] for samples in trial.get("second_us", [])]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(data))
+    assert run_verb("flips", [str(files[0]), str(other), "--most", "0"], program="flips") == 3
+    assert capsys.readouterr().err == "flips: 1 of 492 cells differ, allowed are 0.00%; measure an idle device\n"
 
 
 def test_verify_reports_the_loss_of_each_choice(
