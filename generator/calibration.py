@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.core.evidence import Evidence, Outcome
-from generator.core.limits import Limits
 from generator.core.provenance import measured_profile
+from generator.core.recorded_rule import rule_facts
 from generator.core.stats import median
-from generator.core.sweep import Sweep, rule_facts
+from generator.core.sweep import Sweep
 from generator.core.verdict import Rule, Verdict, false_switches
-from generator.errors import EvidenceError
 from generator.journal import Header
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from generator.core.bench import Bench
     from generator.core.catalog import Catalog
     from generator.core.evidence import Scalar, Trial
+    from generator.core.limits import Limits
     from generator.core.route import Route
     from generator.core.sweep import KeyResult
     from generator.journal import Finished, Journal
@@ -40,31 +40,6 @@ class Outcomes:
     def incomplete(self) -> tuple[str, ...]:
         """Return the keys that were measured and gave no bands."""
         return tuple(result.facts.key for result in self.results if not result.bands)
-
-
-def recorded_rule(evidence: Evidence, source: str = "evidence") -> tuple[Rule, Limits]:
-    """Return the rule and numbers that steered ``evidence``, for a replay; what it lacks is today's.
-
-    Raises:
-        EvidenceError: the rule is none, or a number is none.
-    """
-    numbers: dict[str, float] = {}
-    for field in fields(Limits):
-        value = evidence.rule.get(field.name, field.default)
-        whole = isinstance(field.default, int)
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value < 0:
-            raise EvidenceError(
-                f"{source}['rule'][{field.name!r}]: found {value!r}; expected a {'whole ' if whole else ''}number from "
-                "0; restore the file or measure again"
-            )
-        numbers[field.name] = value
-    name = evidence.rule.get("name", Rule.GUARDED.value)
-    if name not in {rule.value for rule in Rule}:
-        raise EvidenceError(
-            f"{source}['rule']['name']: found {name!r}; expected one of {[rule.value for rule in Rule]!r}; restore the "
-            "file or measure again"
-        )
-    return Rule(name), Limits(**numbers)  # type: ignore[arg-type]  # each was checked
 
 
 def calibrate(

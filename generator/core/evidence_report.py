@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import schedule_at
 
+from generator.core.cause import Attribution, Judged, causes
 from generator.core.evidence import Evidence, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey, Schedule
 from generator.core.stats import median
-from generator.core.verdict import Rule, decide_points, false_switches
+from generator.core.verdict import Rule, false_switches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +129,7 @@ def _family_table(found: Sequence[Efficiency]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flip:
-    """One cell that two runs decide differently, with each run's reason."""
+    """One cell that two runs decide differently, with each run's reason and the cause."""
 
     key: RouteKey
     width: int
@@ -136,13 +137,16 @@ class Flip:
     second: Schedule
     first_reason: str
     second_reason: str
+    cause: Attribution
 
 
 def flips(
     first: Evidence, second: Evidence, catalog: Catalog, limits: Limits, rule: Rule
 ) -> tuple[tuple[Flip, ...], int]:
     """Return the cells that differ between two runs, and how many both decided."""
-    ours, theirs = (decide_points(item, catalog, limits, rule) for item in (first, second))
+    one, other = (Judged(evidence=item, limits=limits, rule=rule) for item in (first, second))
+    ours, theirs = one.decide(catalog), other.decide(catalog)
+    why = causes(one, other, catalog)
     both = [point for point in ours if point in theirs]
     found = tuple(
         Flip(
@@ -152,6 +156,7 @@ def flips(
             second=theirs[key, width].schedule,
             first_reason=ours[key, width].reason,
             second_reason=theirs[key, width].reason,
+            cause=why[key, width],
         )
         for key, width in both
         if ours[key, width].schedule != theirs[key, width].schedule
@@ -170,13 +175,14 @@ def flips_markdown(first: Evidence, second: Evidence, catalog: Catalog, limits: 
         text += f"## Rule {rule}\n\n{len(found)} of {cells} cells differ ({share:.2%}). "
         text += f"Hidden twins switched: {switched} of {judged}.\n\n"
         if found:
-            head = ("route key", "width", "first run", "second run", "why, first", "why, second")
+            head = ("route key", "width", "first run", "second run", "cause", "why, first", "why, second")
             rows = [
                 (
                     f"`{item.key}`",
                     str(item.width),
                     f"`{item.first or 'compiled'}`",
                     f"`{item.second or 'compiled'}`",
+                    str(item.cause),
                     item.first_reason,
                     item.second_reason,
                 )

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from generator.core.bench import Samples
     from generator.core.catalog import Catalog
-    from generator.core.evidence import Scalar
     from generator.core.limits import Limits
     from generator.core.route import Route
 
@@ -187,26 +186,3 @@ class Sweep:
             bands=bands,
             resumed=route.key in self.finished,
         )
-
-
-def rule_facts(rule: Rule, limits: Limits) -> dict[str, Scalar]:
-    """Return the rule's name and numbers as evidence stores them."""
-    return {
-        "name": rule.value,
-        "min_gain": limits.min_gain,
-        "second_pass_share": limits.second_pass_share,
-        "second_pass_rounds": limits.second_pass_rounds,
-        "max_mismatch": limits.max_mismatch,
-        "warmups": limits.warmups,
-        "samples": limits.samples,
-        "noise_factor": limits.noise_factor,
-        "close_share": limits.close_share,
-        "near_share": limits.near_share,
-        "extended_samples": limits.extended_samples,
-        "nearest_share": limits.nearest_share,
-        "most_samples": limits.most_samples,
-        "extend_below_us": limits.extend_below_us,
-        "stop_after": limits.stop_after,
-        "stop_ratio": limits.stop_ratio,
-        "floor_share": limits.floor_share,
-    }

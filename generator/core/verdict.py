@@ -162,7 +162,7 @@ def decide_point(  # noqa: PLR0917
     for name, trial in contenders.items():
         if name == chosen:
             rulings[name] = _ruled(rulings[name], verdict, reason)
-        elif rule is Rule.GUARDED and _pooled(trial) <= _pooled(contenders[chosen]):
+        elif rule is Rule.GUARDED and pooled_median(trial) <= pooled_median(contenders[chosen]):
             text = f"not told apart from {chosen!r}, which is earlier in the catalog"
             rulings[name] = _ruled(rulings[name], Verdict.TIE, text)
         else:
@@ -218,7 +218,7 @@ def _time(trial: Trial) -> float:
     return sum(median(samples) for samples in trial.second_us)
 
 
-def _pooled(trial: Trial) -> float:
+def pooled_median(trial: Trial) -> float:
     """Return the median over all samples of both passes."""
     return median([*trial.first_us, *(us for samples in trial.second_us for us in samples)])
 
@@ -232,8 +232,8 @@ def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float,
     judged = {name: trial for name, trial in contenders.items() if trial.second_us}
     if not judged:
         return best
-    fastest = min(_pooled(trial) for trial in judged.values())
-    return next(name for name, trial in judged.items() if _pooled(trial) <= fastest * (1 + _blur(trial, level, limits)))
+    fastest = min(pooled_median(trial) for trial in judged.values())
+    return next(name for name, trial in judged.items() if pooled_median(trial) <= fastest * (1 + _blur(trial, level, limits)))
 
 
 def _blur(trial: Trial, level: float, limits: Limits) -> float:
@@ -251,7 +251,7 @@ def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) ->
     need = limits.min_gain * limits.second_pass_share
     if not rival_us < base_us * (1 - need):
         return Verdict.SECOND_LOST, f"gain {found:.3f} in the second pass, needs more than {need:g}", found
-    pooled = gain(_pooled(rival), _pooled(compiled))
+    pooled = gain(pooled_median(rival), pooled_median(compiled))
     if not pooled > level and level > 0:
         text = f"gain {pooled:.3f} over both passes is inside the key's noise of {level:.3f}"
         return Verdict.SECOND_LOST, text, found

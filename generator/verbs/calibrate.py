@@ -20,10 +20,11 @@ from ninfer_device_profiles.store import store_profile
 from ninfer_device_profiles.writing import serialise
 
 from generator.arguments import device_or_all, share
-from generator.calibration import Outcomes, calibrate, recorded_rule, summary_lines
+from generator.calibration import Outcomes, calibrate, summary_lines
 from generator.core.catalog import build_catalog
 from generator.core.evidence_file import dump_evidence, evidence_name, load_evidence
 from generator.core.limits import LIMITS
+from generator.core.recorded_rule import recorded_rule
 from generator.core.route import Group
 from generator.core.verdict import Rule
 from generator.core.workload import Workload, select_routes

@@ -53,7 +53,8 @@ def test_flips_name_both_answers_and_both_reasons() -> None:
     text = flips_markdown(first, second, CATALOG, LIMITS)
     assert "1 of 1 cells differ (100.00%). Hidden twins switched: 0 of 2." in text
     assert (
-        "| `toy/1x1` | 1 | `c` | `compiled` | c: gain 0.100 in the second pass | "
+        "| `toy/1x1` | 1 | `c` | `compiled` | times changed: "
+        "compiled took 1.111 and then 1.026 of c's time | c: gain 0.100 in the second pass | "
         "c: gain 0.025 in the first pass, needs more than 0.03 |"
     ) in text
     assert flips(first, first, CATALOG, LIMITS, Rule.ENGINE) == ((), 1)

@@ -12,8 +12,9 @@ from generator.core.bench import BASE, TWIN, Bench, Subject
 from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.core.limits import LIMITS
+from generator.core.recorded_rule import rule_facts
 from generator.core.route import RouteKey, Schedule
-from generator.core.sweep import KeyResult, Sweep, rule_facts
+from generator.core.sweep import KeyResult, Sweep
 from generator.core.verdict import Rule, false_switches
 from generator.errors import EvidenceError
 from generator.replay import ReplayBench

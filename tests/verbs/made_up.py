@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from generator.core.evidence import Evidence
 from generator.core.limits import LIMITS
-from generator.core.sweep import Sweep, rule_facts
+from generator.core.recorded_rule import rule_facts
+from generator.core.sweep import Sweep
 from generator.core.verdict import Rule
 from tests.core.fake_bench import FakeBench, Truth
 
