@@ -62,7 +62,10 @@ Supports = dict[tuple[DeviceId, str], tuple[Support, ...]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """Widths ``first`` to ``last`` of one key on one device, whose answer differs."""
+    """Widths ``first`` to ``last`` of one key on one device, whose answer differs.
+
+    ``cause`` says why two runs decide its measured widths differently, where evidence of both is given.
+    """
 
     device: DeviceId
     key: str
@@ -72,6 +75,7 @@ class Change:
     new: Answer
     kind: Kind
     support: Support | None = None
+    cause: str = ""
 
     @property
     def acts(self) -> bool:
@@ -96,7 +100,7 @@ class Change:
     def mirrored(self) -> Change:
         """Return the change that the reverse comparison shows, without evidence."""
         kind = _MIRROR.get(self.kind, self.kind)
-        return replace(self, old=self.new, new=self.old, kind=kind, support=None)
+        return replace(self, old=self.new, new=self.old, kind=kind, support=None, cause="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

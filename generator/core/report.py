@@ -315,11 +315,14 @@ def _schedule(answer: Answer, code: _Escape) -> str:
 
 
 def _evidence(change: Change, text: _Escape) -> str:
+    parts: list[str] = []
     support = change.support
-    if support is None:
-        return ""
-    gain = "" if support.gain is None else f", gain {support.gain:.3f}"
-    return f"{text(support.rule)}{gain}, {text(support.reference)}"
+    if support is not None:
+        gain = "" if support.gain is None else f", gain {support.gain:.3f}"
+        parts.append(f"{text(support.rule)}{gain}, {text(support.reference)}")
+    if change.cause:
+        parts.append(text(change.cause))
+    return "; ".join(parts)
 
 
 def _refusal(item: Refused, code: _Escape, text: _Escape) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,6 +107,7 @@ def review(
     *,
     reference: Sequence[ReferenceGpu] = (),
     supports: Mapping[tuple[DeviceId, str], Sequence[Support]] | None = None,
+    causes: Mapping[tuple[DeviceId, str, int], str] | None = None,
 ) -> Review:
     """Compare two sides and return all that a report says.
 
@@ -116,10 +117,13 @@ def review(
         catalog: what both are resolved against.
         reference: GPUs that the table is made for; those without an entry are listed as missing.
         supports: evidence for the new side by device and key.
+        causes: why two runs decide differently, by device, key and measured width.
     """
     before = effective_routing(old.table, catalog, file=old.file)
     after = effective_routing(new.table, catalog, file=new.file)
     diff = diff_routings(before, after, supports)
+    if causes:
+        diff = replace(diff, changes=tuple(replace(item, cause=_cause(item, causes)) for item in diff.changes))
     unknown = tuple(_unknown(after))
     both = {(device, key) for side in (before, after) for device, item in side.devices.items() for key in item.keys}
     return Review(
@@ -138,6 +142,16 @@ def review(
         strips=tuple(_strips(diff, before, after, catalog)),
         refused=tuple(_refused(diff, unknown)),
     )
+
+
+def _cause(change: Change, causes: Mapping[tuple[DeviceId, str, int], str]) -> str:
+    """Return the causes at the measured widths of a changed cell, each once."""
+    texts = (
+        text
+        for (device, key, width), text in causes.items()
+        if (device, key) == (change.device, change.key) and change.first <= width <= change.last
+    )
+    return "; ".join(dict.fromkeys(texts)) if change.acts else ""
 
 
 def _absent(card: ReferenceGpu, routing: Routing) -> bool:

@@ -87,4 +87,5 @@ def _change(change: Change) -> dict[str, JsonValue]:
         "evidence": None
         if support is None
         else {"rule": support.rule, "reference": support.reference, "gain": support.gain},
+        "cause": change.cause or None,
     }

@@ -233,7 +233,9 @@ def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float,
     if not judged:
         return best
     fastest = min(pooled_median(trial) for trial in judged.values())
-    return next(name for name, trial in judged.items() if pooled_median(trial) <= fastest * (1 + _blur(trial, level, limits)))
+    return next(
+        name for name, trial in judged.items() if pooled_median(trial) <= fastest * (1 + _blur(trial, level, limits))
+    )
 
 
 def _blur(trial: Trial, level: float, limits: Limits) -> float:

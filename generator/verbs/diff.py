@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.document import Document, parse_document
 
 from generator.core.catalog import build_catalog
+from generator.core.cause import causes, judged_as_recorded
 from generator.core.derive import derive
 from generator.core.report import Format, render
 from generator.core.review import Side, review
+from generator.core.routing import DeviceId
 from generator.core.strips import widths
 from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
+from generator.evidence_pair import load_pair
 from generator.files import write_files
 from generator.repository import current_day, find_repository, load_sources
 from generator.revision import read_table
@@ -26,6 +29,7 @@ from kernels import find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
 
     from generator.core.catalog import Catalog
     from generator.core.diff import Supports
@@ -47,6 +51,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to FILE instead of stdout")
     parser.add_argument("--gate", action="store_true", help="exit 3 on lost coverage, unknown schedules, lost devices")
     parser.add_argument("--file", metavar="PROFILE", help="a profile file that lies over both tables")
+    parser.add_argument(
+        "--evidence",
+        nargs=2,
+        type=Path,
+        metavar=("BEFORE", "AFTER"),
+        help="evidence behind OLD and NEW of one card; names the cause of each change",
+    )
     parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
 
 
@@ -76,7 +87,16 @@ def _review(arguments: Namespace, repository: Repository, catalog: Catalog, outp
         before, after = Side(arguments.old, old), Side(f"{new_label} over {arguments.old}", old, new)
     else:
         before, after = Side(arguments.old, old, file), Side(new_label, new, file)
-    return review(before, after, catalog, reference=reference, supports=supports)
+    found = _causes(arguments.evidence, catalog) if arguments.evidence else {}
+    return review(before, after, catalog, reference=reference, supports=supports, causes=found)
+
+
+def _causes(paths: Sequence[Path], catalog: Catalog) -> dict[tuple[DeviceId, str, int], str]:
+    """Return why the runs behind two tables decide differently, by device, key and measured width."""
+    old, new = load_pair(*paths)
+    device = DeviceId(new.device.hardware_class, new.device.multiprocessors)
+    found = causes(judged_as_recorded(old), judged_as_recorded(new), catalog)
+    return {(device, key, width): str(item) for (key, width), item in found.items()}
 
 
 def _document(name: str, label: str, repository: Repository) -> Document:

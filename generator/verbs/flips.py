@@ -1,4 +1,4 @@
-"""Report which cells two calibrations of one board decide differently, from their evidence, in Markdown."""
+"""Report which cells two calibrations of one board decide differently and why, from their evidence, in Markdown."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from generator.arguments import share
 from generator.core.catalog import build_catalog
-from generator.core.evidence_file import load_evidence
 from generator.core.evidence_report import flips, flips_markdown
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
-from generator.errors import GateError, UsageError
-from generator.files import read_text, write_files
+from generator.errors import GateError
+from generator.evidence_pair import load_pair
+from generator.files import write_files
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -31,15 +31,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> int:
     """Report, and let the gate say its word."""
-    first, second = (
-        load_evidence(read_text(path, str(path)), str(path)) for path in (arguments.first, arguments.second)
-    )
-    ours, theirs = first.device, second.device
-    if (ours.hardware_class, ours.multiprocessors) != (theirs.hardware_class, theirs.multiprocessors):
-        raise UsageError(
-            f"{arguments.second}: of {theirs.hardware_class} with {theirs.multiprocessors} SMs, {arguments.first} is "
-            f"of {ours.hardware_class} with {ours.multiprocessors}; compare two runs on one card"
-        )
+    first, second = load_pair(arguments.first, arguments.second)
     catalog = build_catalog(find_families())
     text = flips_markdown(first, second, catalog, LIMITS)
     if arguments.output is None:

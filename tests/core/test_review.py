@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from generator.core.diff import Support
+from generator.core.report import Format, render
 from generator.core.review import Refusal, Side, review
 from generator.core.routing import DeviceId
 from tests.core.tables import CLASS, DIGEST, bands, entry, table
@@ -65,3 +67,16 @@ def test_origin_calibration_and_spelling_are_told_as_text_alone(catalog: Catalog
         f"{name}: the keys stand in another order",
         f"{name}: the bands of 'q6_head/248320x5120' are spelt differently and mean the same",
     )
+
+
+def test_the_causes_at_the_measured_widths_of_a_cell_stand_beside_its_evidence(catalog: Catalog) -> None:
+    old, new = table(entry({HEAD: bands((2, "gemv"), (8, ""))})), table(entry({HEAD: bands((8, "small_t"))}))
+    support = {(DEVICE, HEAD): (Support(1, 8, "small_t", "measured on our kernels", "card/two.json", 0.05),)}
+    causes = {(DEVICE, HEAD, 2): "tie: a", (DEVICE, HEAD, 4): "tie: b", (DEVICE, HEAD, 6): "tie: b"}
+    found = review(Side("old", old), Side("new", new), catalog, supports=support, causes=causes)
+    assert [(item.first, item.last, item.cause) for item in found.diff.changes] == [
+        (1, 2, "tie: a"),
+        (3, 8, "tie: b"),
+    ]
+    assert "measured on our kernels, gain 0.050, card/two.json; tie: b" in render(found, Format.TEXT)
+    assert json.loads(render(found, Format.JSON))["changes"][1]["cause"] == "tie: b"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from generator.__main__ import run_verb
+from generator.core.evidence import Outcome
 from generator.core.evidence_file import dump_evidence
 from tests.verbs.made_up import made_up_evidence
 
@@ -45,6 +47,42 @@ def test_too_many_flips_are_exit_3(
     other.write_text(json.dumps(data))
     assert run_verb("flips", [str(files[0]), str(other), "--most", "0"], program="flips") == 3
     assert capsys.readouterr().err == "flips: 1 of 492 cells differ, allowed are 0.00%; measure an idle device\n"
+
+
+def test_a_diff_with_the_evidence_of_both_sides_names_the_cause(
+    catalog: Catalog, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = made_up_evidence(catalog)
+    trials = tuple(
+        replace(item, outcome=Outcome.REFUSED, reason="output differs", first_us=(), second_us=())
+        if (item.key, item.width, item.schedule) == ("t2_i8_small/5120x6144", 4, "r16c8s3")
+        else item
+        for item in first.trials
+    )
+    refused = tmp_path / "refused.json"
+    refused.write_text(dump_evidence(replace(first, trials=trials)))
+    for name, evidence in (("old", files[0]), ("new", refused)):
+        words = ["--replay", str(evidence), "--out", str(tmp_path / f"{name}-profile.json"), "--quiet"]
+        assert run_verb("calibrate", words, program="c") == 0
+    words = [str(tmp_path / f"{name}-profile.json") for name in ("old", "new")]
+    capsys.readouterr()
+    assert run_verb("diff", [*words, "--json", "--evidence", str(files[0]), str(refused)], program="diff") == 0
+    changes = [item for item in json.loads(capsys.readouterr().out)["changes"] if item["acts_differently"]]
+    assert [(item["key"], item["cause"]) for item in changes] == [
+        ("t2_i8_small/5120x6144", "refused for output: r16c8s3 in the new run: output differs")
+    ]
+
+
+def test_runs_of_two_cards_are_not_compared(
+    catalog: Catalog, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, other = made_up_evidence(catalog), tmp_path / "other.json"
+    other.write_text(dump_evidence(replace(first, device=replace(first.device, multiprocessors=8))))
+    assert run_verb("flips", [str(files[0]), str(other)], program="flips") == 2
+    assert capsys.readouterr().err == (
+        f"flips: {other}: of nvidia-toy-sm90 with 8 SMs, {files[0]} is of nvidia-toy-sm90 with 4; "
+        "compare two runs on one card\n"
+    )
 
 
 def test_verify_reports_the_loss_of_each_choice(
