@@ -132,6 +132,17 @@ def _chunk_rows(depth: int) -> tuple[tuple[int, int], ...]:
     return tuple((token, depth - CHUNK + token + 1) for token in (0, CHUNK - 1))
 
 
+def tile_metadata(tiles: int, tokens: int) -> Launch:
+    """Return the launch that makes the positions of ``tiles`` batch rows of those of one wide row."""
+    return Launch(
+        source="attn_parallel_tiles",
+        kernel="attn_parallel_tiles",
+        grid=(1, 1, 1),
+        block=(32, 1, 1),
+        args=(Buf("positions"), Buf("tile_positions"), I32(tiles), I32(tokens)),
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PvF16:
     """``attn_pv_f16``: a prompt chunk at the shallow depth, then one decoded token at the deep one."""
@@ -324,18 +335,8 @@ class ParallelTiles:
             batch = SmallCall(
                 coding=CODING, tokens=tile, envelope=ENVELOPE, out=name, batch=tiles, positions="tile_positions"
             )
-            launches += [self._metadata(tiles, tile), *batch.launches(ask, device)]
+            launches += [tile_metadata(tiles, tile), *batch.launches(ask, device)]
         return tuple(launches)
-
-    @staticmethod
-    def _metadata(tiles: int, tokens: int) -> Launch:
-        return Launch(
-            source="attn_parallel_tiles",
-            kernel="attn_parallel_tiles",
-            grid=(1, 1, 1),
-            block=(32, 1, 1),
-            args=(Buf("positions"), Buf("tile_positions"), I32(tiles), I32(tokens)),
-        )
 
     def floor_bytes(self, width: int) -> int:
         """Return the visible cache, queries and outputs of the four calls: serial chunks read the cache more often."""

@@ -45,6 +45,13 @@ struct Rows {
   int first_head;
 };
 
+// `x` as a value the compiler knows nothing about: addresses derived from it are formed where they are used, not kept in
+// registers over the whole sweep.
+__device__ __forceinline__ int fresh(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 // H256 over a warp: lane holds dims 8 lane .. 8 lane + 7.
 __device__ __forceinline__ void rotate(float (&x)[8], int lane) {
 #pragma unroll
@@ -142,7 +149,7 @@ struct Tile {
   unsigned char* shared;
   int warp = threadIdx.x / 32;
   int lane = threadIdx.x % 32;
-  float q_scale[2][4];
+  float q_scale[2];                                 // of rows g and g + 8, 64-dim group lane % 4, producers only
   Unit keys[kv::packed_keys(C) || Early ? unit_loads : 1];
   uint4 values[Early ? value_loads : 1];
   uint4 scales[Early ? scale_loads : 1];
@@ -169,10 +176,11 @@ struct Tile {
   }
 
   __device__ __forceinline__ void copy_keys(const Cache& cache, long long row) {
+    const int thread = fresh(threadIdx.x);
     const unsigned char* from = cache.key_codes + row * kv::key_bytes(C);
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = threadIdx.x + i * threads;
+      const int unit = thread + i * threads;
       if (key_units % threads != 0 && unit >= key_units) break;
       const int key = unit / 16;
       cp_async_cg(shared + k_at + key * 256 + ((unit % 16 ^ (key & 7)) << 4), from + unit * 16);
@@ -180,19 +188,21 @@ struct Tile {
   }
 
   __device__ __forceinline__ void fetch_keys(const Cache& cache, long long row) {
+    const int thread = fresh(threadIdx.x);
     const unsigned char* from = cache.key_codes + row * kv::key_bytes(C);
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = threadIdx.x + i * threads;
+      const int unit = thread + i * threads;
       if (key_units % threads != 0 && unit >= key_units) break;
       keys[i] = load_unit(from + unit * static_cast<int>(sizeof(Unit)));
     }
   }
 
   __device__ __forceinline__ void store_keys() {
+    const int thread = fresh(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = threadIdx.x + i * threads;
+      const int unit = thread + i * threads;
       if (key_units % threads != 0 && unit >= key_units) break;
       const int key = unit / 16;
       *reinterpret_cast<uint4*>(shared + k_at + key * 256 + ((unit % 16 ^ (key & 7)) << 4)) =
@@ -208,46 +218,49 @@ struct Tile {
   }
 
   __device__ __forceinline__ void copy_values(const Cache& cache, long long row) {
+    const int thread = fresh(threadIdx.x);
     const unsigned char* from = cache.value_codes + row * kv::value_bytes(C);
 #pragma unroll
     for (int i = 0; i < value_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (value_chunks % threads != 0 && chunk >= value_chunks) break;
       cp_async_cg(shared + code_at + chunk * 16, from + chunk * 16);
     }
     // Key scales end where value scales begin, so one index runs over both.
 #pragma unroll
     for (int i = 0; i < scale_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (chunk < scale_chunks) cp_async_cg(shared + key_scale_at + chunk * 16, scale_source(cache, row, chunk));
     }
   }
 
   __device__ __forceinline__ void fetch_values(const Cache& cache, long long row) {
+    const int thread = fresh(threadIdx.x);
     const unsigned char* from = cache.value_codes + row * kv::value_bytes(C);
 #pragma unroll
     for (int i = 0; i < value_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (value_chunks % threads != 0 && chunk >= value_chunks) break;
       values[i] = load_once_16(from + chunk * 16);
     }
 #pragma unroll
     for (int i = 0; i < scale_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (chunk < scale_chunks) scales[i] = load_once_16(scale_source(cache, row, chunk));
     }
   }
 
   __device__ __forceinline__ void store_values() {
+    const int thread = fresh(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < value_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (value_chunks % threads != 0 && chunk >= value_chunks) break;
       *reinterpret_cast<uint4*>(shared + code_at + chunk * 16) = values[i];
     }
 #pragma unroll
     for (int i = 0; i < scale_loads; ++i) {
-      const int chunk = threadIdx.x + i * threads;
+      const int chunk = thread + i * threads;
       if (chunk < scale_chunks) *reinterpret_cast<uint4*>(shared + key_scale_at + chunk * 16) = scales[i];
     }
   }
@@ -255,35 +268,44 @@ struct Tile {
   // Rotate and quantise the query rows; scales lie in the tile of P until the first block is scored.
   __device__ __forceinline__ void stage_queries(const Rows& rows_in) {
     float* row_scales = reinterpret_cast<float*>(shared + p_at);
+    constexpr int batch = rows / W < 4 ? (rows + W - 1) / W : 4;  // rows whose loads are under way together
 #pragma unroll 1
-    for (int row = warp; row < rows; row += W) {
-      uint2 codes = make_uint2(0u, 0u);
-      float scale = 0.0f;
-      if (row < rows_in.count) {
+    for (int first = warp; first < rows; first += batch * W) {
+      uint4 raw[batch];
+#pragma unroll
+      for (int i = 0; i < batch; ++i) {
+        const int row = first + i * W;
         const int packed = rows_in.first + row;
         const int head = rows_in.first_head + packed % Group;
         const long long at = (static_cast<long long>(packed / Group) * query_heads + head) * kv::dims + lane * 8;
-        codes = quantise_query(*reinterpret_cast<const uint4*>(rows_in.q + at), lane, scale);
+        raw[i] = row < rows_in.count ? *reinterpret_cast<const uint4*>(rows_in.q + at) : make_uint4(0u, 0u, 0u, 0u);
       }
-      const int chunk = lane / 2 ^ (row & 7);
-      *reinterpret_cast<uint2*>(shared + q_at + row * 256 + chunk * 16 + lane % 2 * 8) = codes;
-      if (lane % 8 == 0) row_scales[row * 4 + lane / 8] = scale * softmax_scale;
+#pragma unroll
+      for (int i = 0; i < batch; ++i) {
+        const int row = first + i * W;
+        if (rows % (batch * W) != 0 && row >= rows) break;
+        uint2 codes = make_uint2(0u, 0u);
+        float scale = 0.0f;
+        if (row < rows_in.count) codes = quantise_query(raw[i], lane, scale);
+        const int chunk = lane / 2 ^ (row & 7);
+        *reinterpret_cast<uint2*>(shared + q_at + row * 256 + chunk * 16 + lane % 2 * 8) = codes;
+        if (lane % 8 == 0) row_scales[row * 4 + lane / 8] = scale * softmax_scale;
+      }
     }
   }
 
   __device__ __forceinline__ void take_query_scales() {
     const float* row_scales = reinterpret_cast<const float*>(shared + p_at);
-    const int row = warp % RT * 16 + lane / 4;
-#pragma unroll
-    for (int g = 0; g < 4; ++g) {
-      q_scale[0][g] = row_scales[row * 4 + g];
-      q_scale[1][g] = row_scales[(row + 8) * 4 + g];
-    }
+    const float* own = row_scales + (warp % RT * 16 + lane / 4) * 4 + lane % 4;
+    q_scale[0] = own[0];
+    q_scale[1] = own[32];
   }
 
   // Score this producer's keys, update m and l, write P and alpha. Keys outside [low, high) and at or past a row's
   // `visible` count are masked when `masked`.
   __device__ __forceinline__ void score(int first_key, bool masked, int low, int high_a, int high_b) {
+    const int lane = fresh(this->lane);
+    const int warp = fresh(this->warp);
     const int row_tile = warp % RT;
     const int half = warp / RT;
     const int key_offset = half * (Bc / QS);
@@ -298,8 +320,8 @@ struct Tile {
         const int chunk = g * 4 + step * 2 + lane / 16;
         ldmatrix_x4(a[step], shared + q_at + row * 256 + ((chunk ^ (row & 7)) << 4));
       }
-      const float q_top = q_scale[0][0];
-      const float q_bottom = q_scale[1][0];
+      const float q_top = __shfl_sync(0xFFFFFFFFu, q_scale[0], (lane & 28) + g);
+      const float q_bottom = __shfl_sync(0xFFFFFFFFu, q_scale[1], (lane & 28) + g);
 #pragma unroll
       for (int tile = 0; tile < score_tiles; ++tile) {
         const __half* key_scale = reinterpret_cast<const __half*>(shared + key_scale_at) +
@@ -317,15 +339,6 @@ struct Tile {
         s[tile][1] += q_top * odd * (__int_as_float(dot[1]) - 12582912.0f);
         s[tile][2] += q_bottom * even * (__int_as_float(dot[2]) - 12582912.0f);
         s[tile][3] += q_bottom * odd * (__int_as_float(dot[3]) - 12582912.0f);
-      }
-      // The next group's scales come to the front; after four turns the order is the first again.
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float front = q_scale[half][0];
-        q_scale[half][0] = q_scale[half][1];
-        q_scale[half][1] = q_scale[half][2];
-        q_scale[half][2] = q_scale[half][3];
-        q_scale[half][3] = front;
       }
     }
     if (masked) {
@@ -394,6 +407,7 @@ struct Tile {
   // last token may hold anything, and P = 0 does not silence a NaN.
   __device__ __forceinline__ void decode_values(int first_warp, int first_key, int high) {
     const int step = W - first_warp;
+    const int lane = fresh(this->lane);
 #pragma unroll 2
     for (int key = warp - first_warp; key < Bc; key += step) {
       const __half* scale_row = reinterpret_cast<const __half*>(shared + value_scale_at) + key * kv::value_scales(C);
@@ -411,6 +425,8 @@ struct Tile {
 
   // acc = alpha acc + P V over the block.
   __device__ __forceinline__ void multiply_values() {
+    const int lane = fresh(this->lane);
+    const int warp = fresh(this->warp);
     const int row_tile = warp % RT;
     const int slice = warp / RT;
     const float* alpha = reinterpret_cast<const float*>(shared + alpha_at) + row_tile * 16 + lane / 4;
