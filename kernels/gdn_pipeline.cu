@@ -488,33 +488,44 @@ __global__ void __launch_bounds__(128)
     }
     return x;
   };
+  struct Dots {
+    float kk, qq, kq;
+  };
+  const auto dots = [&](const Token& x) {
+    const float k0 = low_half(x.k.x), k1 = high_half(x.k.x), k2 = low_half(x.k.y), k3 = high_half(x.k.y);
+    const float q0 = low_half(x.q.x), q1 = high_half(x.q.x), q2 = low_half(x.q.y), q3 = high_half(x.q.y);
+    return Dots{warp_sum(k0 * k0 + k1 * k1 + k2 * k2 + k3 * k3), warp_sum(q0 * q0 + q1 * q1 + q2 * q2 + q3 * q3),
+                warp_sum(k0 * q0 + k1 * q1 + k2 * q2 + k3 * q3)};
+  };
   Token next = load(first), later = load(first + 1);
+  Dots coming = dots(next);
   for (int token = first; token < tokens; ++token) {
     const Token now = next;
+    const Dots dot = coming;
     next = later;
     later = load(token + 2);
     const float kx[4] = {low_half(now.k.x), high_half(now.k.x), low_half(now.k.y), high_half(now.k.y)};
     const float qx[4] = {low_half(now.q.x), high_half(now.q.x), low_half(now.q.y), high_half(now.q.y)};
-    // S q after the update is a S q + d (k.q): one round of sums serves both.
-    float kk = 0.0f, qq = 0.0f, kq = 0.0f, sk[kRows] = {}, sq[kRows] = {};
+    // S q after the update is a S q + d (k.q): one round of sums serves both. The next token's own sums fill its gaps.
+    float sums[2 * kRows] = {};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      kk = fmaf(kx[i], kx[i], kk), qq = fmaf(qx[i], qx[i], qq), kq = fmaf(kx[i], qx[i], kq);
+    for (int r = 0; r < kRows; ++r)
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) sk[r] = fmaf(s[r][i], kx[i], sk[r]), sq[r] = fmaf(s[r][i], qx[i], sq[r]);
-    }
-    kk = warp_sum(kk), qq = warp_sum(qq), kq = warp_sum(kq);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) sk[r] = warp_sum(sk[r]), sq[r] = warp_sum(sq[r]);
-    const float k_norm = rsqrtf(kk + kNormEps), q_norm = rsqrtf(qq + kNormEps), decay = __expf(now.g);
+      for (int i = 0; i < 4; ++i) {
+        sums[r] = fmaf(s[r][i], kx[i], sums[r]);
+        sums[kRows + r] = fmaf(s[r][i], qx[i], sums[kRows + r]);
+      }
+    warp_sums(sums);
+    coming = dots(next);
+    const float k_norm = rsqrtf(dot.kk + kNormEps), q_norm = rsqrtf(dot.qq + kNormEps), decay = __expf(now.g);
     const float values[kRows] = {low_half(now.v.x), high_half(now.v.x), low_half(now.v.y), high_half(now.v.y)};
     float o[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const float d = now.beta * (values[r] - decay * k_norm * sk[r]) * k_norm;
+      const float d = now.beta * (values[r] - decay * k_norm * sums[r]) * k_norm;
 #pragma unroll
       for (int i = 0; i < 4; ++i) s[r][i] = fmaf(decay, s[r][i], d * kx[i]);
-      o[r] = scale * q_norm * fmaf(decay, sq[r], d * kq);
+      o[r] = scale * q_norm * fmaf(decay, sums[kRows + r], d * dot.kq);
     }
     if (lane == 0)
       *reinterpret_cast<uint2*>(out + (static_cast<long long>(token) * Heads + head) * kDim + value) =

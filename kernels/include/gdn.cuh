@@ -245,6 +245,26 @@ __device__ __forceinline__ void each(F&& f) {
   }
 }
 
+// Sums of eight values over the warp, all in every lane: halves are traded until four lanes hold each, then read back. 17
+// shuffles instead of 40.
+__device__ __forceinline__ void warp_sums(float (&x)[8]) {
+  const int lane = lane_id();
+#pragma unroll
+  for (int half = 4; half > 0; half /= 2) {
+    const int bit = half * 4;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float given = lane & bit ? x[i] : x[i + half], kept = lane & bit ? x[i + half] : x[i];
+      x[i] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, bit);
+    }
+  }
+  float sum = x[0];
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+  sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) x[i] = __shfl_sync(0xFFFFFFFFu, sum, i * 4);
+}
+
 // Inclusive sum over lanes 0 .. lane.
 __device__ __forceinline__ float prefix_sum(float value) {
 #pragma unroll
