@@ -55,7 +55,7 @@ OUTPUT_CTAS_PER_SM = 4
 """Resident CTAs of the output kernel that its grid aims at (engine-profiles 6.2)."""
 
 _FIRST_BF16_CAPABILITY = 80
-_BIG_SHARED_BYTES = 200 * 1024
+_BIG_SHARED_BYTES = 160 * 1024
 _SAMPLED_TOKENS = 96
 _FORGET_TOKENS = 512
 """With g between -0.2 and -0.001, a state of so many tokens ago weighs e^-50 of its size or less."""
@@ -124,19 +124,22 @@ class GdnPrefill:
         return self.pipeline(width, device)
 
     def two_stage(
-        self, width: int, device: DeviceFacts, *, dims: int, parts: int | None = None, stages: int | None = None
+        self, width: int, device: DeviceFacts, *, dims: int, roles: int | None = None
     ) -> tuple[Launch, ...]:
         """Return prepare and recurrence with ``dims`` value dims a CTA.
 
-        ``parts`` warps share the keys of 16 value dims; ``stages`` chunks are in shared memory.
+        ``roles`` warps serve 16 value dims: two where shared memory holds what all CTAs need at once, or one CTA per SM
+        is all there are, else one.
         """
         heads, chunks = self.heads, -(-width // SMALL_CHUNK)
         strips = max(1, dims // 16)
-        parts = parts or (2 if dims == 64 else 4)
-        stages = stages or (4 if device.shared_per_block_bytes >= _BIG_SHARED_BYTES else 3)
+        if roles is None:
+            spare = device.shared_per_block_bytes >= _BIG_SHARED_BYTES
+            roles = 2 if spare or heads * (DIM // dims) <= device.multiprocessors else 1
+        stages = 2 + roles
         volta = _volta(device)
         stage_bytes = 2 * SMALL_CHUNK * DIM * 2 + SMALL_CHUNK * dims * 2 + PACKET * 4
-        exchange_bytes = 2 * strips * parts * 2048 if parts > 1 else 0
+        exchange_bytes = strips * 2048 if roles > 1 else 0
         return (
             Launch(
                 source="gdn_two_stage",
@@ -147,9 +150,9 @@ class GdnPrefill:
             ),
             Launch(
                 source="gdn_two_stage",
-                kernel=f"gdn_two_stage_recurrence<{heads}, {dims}, {parts}, {stages}, {volta}>",
+                kernel=f"gdn_two_stage_recurrence<{heads}, {dims}, {roles}, {stages}, {volta}>",
                 grid=(DIM // dims, heads, 1),
-                block=(32 * strips * parts, 1, 1),
+                block=(32 * strips * roles, 1, 1),
                 shared_bytes=stages * stage_bytes + exchange_bytes,
                 args=(
                     Buf("qk"),

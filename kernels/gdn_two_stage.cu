@@ -12,11 +12,12 @@
 // (Heads, chunks, 576): solve 256 and mqk 256 in B operand order, prefix e^G 16, suffix e^(G_last - G) 16, 32 unused.
 //
 // gdn_two_stage_prepare<Heads, Ctas, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
-// gdn_two_stage_recurrence<Heads, Dv, Parts, Stages, Volta>: grid (128 / Dv, Heads), block 32 * max(Dv / 16, 1) * Parts,
-// dynamic shared memory Stages * Stage<Dv>::kBytes, and 4096 bytes a warp where Parts > 1. A warp holds 16 value dims by
-// 128 / Parts key dims of S in registers.
-//   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Parts 1, 2, 4
-//   warps that share one strip's keys; Stages >= 3 chunks in shared memory; Volta: see include/gdn.cuh.
+// gdn_two_stage_recurrence<Heads, Dv, Roles, Stages, Volta>: grid (128 / Dv, Heads), block 32 * max(Dv / 16, 1) * Roles,
+// dynamic shared memory Stages * Stage<Dv>::kBytes, and 2048 bytes a strip where Roles = 2. A warp holds a strip of S, 16
+// value dims by 128 key dims, in registers.
+//   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Roles 1:
+//   one warp a strip, 2: one for D and one for the outputs; Stages >= 2 + Roles chunks in shared memory; Volta: see
+//   include/gdn.cuh. Sharing a strip's keys between warps was slower on an H200: the sums cross at every chunk.
 #include "gdn.cuh"
 #include "reduce.cuh"
 
@@ -113,56 +114,113 @@ template <int Dv>
 struct Stage {
   static constexpr int kRows = kChunk * kDim * 2, kValues = kChunk * Dv * 2;
   static constexpr int kBytes = 2 * kRows + kValues + kPacket * 4;
+  unsigned char* base;
+  __device__ __forceinline__ Tile<kDim> k() const { return {reinterpret_cast<__nv_bfloat16*>(base)}; }
+  __device__ __forceinline__ Tile<kDim> q() const { return {reinterpret_cast<__nv_bfloat16*>(base + kRows)}; }
+  __device__ __forceinline__ Tile<Dv> v() const { return {reinterpret_cast<__nv_bfloat16*>(base + 2 * kRows)}; }
+  __device__ __forceinline__ float* packet() const { return reinterpret_cast<float*>(base + 2 * kRows + kValues); }
 };
 
-template <int Heads, int Dv, int Parts, int Stages, bool Volta>
-__global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
+constexpr int kTiles = kDim / 8;  // accumulator tiles of 16 value dims by 128 key dims
+
+// [value dim][token] of S K^T, TF32: S cut to TF32, K exact. Two sums a tile shorten the chains.
+template <bool Volta>
+__device__ __forceinline__ void state_times_k(float (&sum)[2][4], const float (&s)[kTiles][4], Tile<kDim> k) {
+  float odd[2][4] = {};
+#pragma unroll
+  for (int n = 0; n < kTiles; n += 2) {
+    unsigned b[4];
+    load_b<Volta>(b, k, 0, n * 8);
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      mma_tile<Volta>(sum[tile], s[n], low_half(b[2 * tile]), high_half(b[2 * tile]));
+      mma_tile<Volta>(odd[tile], s[n + 1], low_half(b[2 * tile + 1]), high_half(b[2 * tile + 1]));
+    }
+  }
+#pragma unroll
+  for (int tile = 0; tile < 2; ++tile)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sum[tile][j] += odd[tile][j];
+}
+
+// [value dim][token] of S Q^T, BF16.
+template <bool Volta>
+__device__ __forceinline__ void state_times_q(float (&sum)[2][4], const float (&s)[kTiles][4], Tile<kDim> q) {
+#pragma unroll
+  for (int n = 0; n < kTiles; n += 2) {
+    unsigned b[4];
+    load_b<Volta>(b, q, 0, n * 8);
+    const unsigned a[4] = {pack(s[n][0], s[n][1]), pack(s[n][2], s[n][3]), pack(s[n + 1][0], s[n + 1][1]),
+                           pack(s[n + 1][2], s[n + 1][3])};
+    mma_bf16<Volta>(sum[0], a, b[0], b[1]);
+    mma_bf16<Volta>(sum[1], a, b[2], b[3]);
+  }
+}
+
+// S <- e^G_last S + (diag(suffix) D)^T K, BF16.
+template <bool Volta>
+__device__ __forceinline__ void advance(float (&s)[kTiles][4], const float (&d)[2][4], const float* packet, Tile<kDim> k) {
+  const int col = lane_id() % 4 * 2;
+  const float2 x = *reinterpret_cast<const float2*>(packet + kSuffix + col);
+  const float2 y = *reinterpret_cast<const float2*>(packet + kSuffix + 8 + col);
+  const float decay = packet[kPrefix + kChunk - 1];
+  const unsigned a[4] = {pack(d[0][0] * x.x, d[0][1] * x.y), pack(d[0][2] * x.x, d[0][3] * x.y),
+                         pack(d[1][0] * y.x, d[1][1] * y.y), pack(d[1][2] * y.x, d[1][3] * y.y)};
+#pragma unroll
+  for (int n = 0; n < kTiles; n += 2) {
+    unsigned b[4];
+    load_b_trans<Volta>(b, k, 0, n * 8);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) s[n][j] *= decay, s[n + 1][j] *= decay;
+    mma_bf16<Volta>(s[n], a, b[0], b[1]);
+    mma_bf16<Volta>(s[n + 1], a, b[2], b[3]);
+  }
+}
+
+template <int Heads, int Dv, int Roles, int Stages, bool Volta>
+__global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
     gdn_two_stage_recurrence(const __nv_bfloat16* qk, const float* packets, const __nv_bfloat16* v, const float* state_in,
                              int tokens, float scale, __nv_bfloat16* out, float* state_out) {
   static_assert(Dv == 8 || Dv == 16 || Dv == 32 || Dv == 64, "a CTA has 8, 16, 32 or 64 value dims");
-  static_assert(Parts == 1 || Parts == 2 || Parts == 4, "one, two or four warps share the keys of a strip");
-  static_assert(Stages >= 3, "one chunk in use, one that late warps may still read, one on its way");
+  static_assert(Roles == 1 || Roles == 2, "one warp does all of a strip, or one the state and one the outputs");
+  static_assert(Stages >= 2 + Roles, "a chunk on its way beside those in use");
   require_arch<Volta>();
-  constexpr int kStrips = Dv < 16 ? 1 : Dv / 16, kThreads = 32 * kStrips * Parts, kKeys = kDim / Parts, kTiles = kKeys / 8;
+  constexpr int kStrips = Dv < 16 ? 1 : Dv / 16, kThreads = 32 * kStrips * Roles, kAhead = Stages - Roles;
   extern __shared__ __align__(128) unsigned char memory[];
-  float4* exchange = reinterpret_cast<float4*>(memory + Stages * Stage<Dv>::kBytes);  // [2][strip][part][4][lane]
 
-  const int lane = lane_id(), warp = threadIdx.x / 32, strip = warp / Parts, part = warp % Parts;
+  const int lane = lane_id(), warp = threadIdx.x / 32, strip = warp % kStrips, role = warp / kStrips;
   const int row = lane / 4, col = lane % 4 * 2;
   const int head = blockIdx.y, qk_head = head / (Heads / kQkHeads), value0 = blockIdx.x * Dv;
   const int chunks = (tokens + kChunk - 1) / kChunk;
   const __nv_bfloat16* rows = qk + static_cast<long long>(qk_head) * chunks * (2 * kChunk * kDim);
   const float* packet_rows = packets + static_cast<long long>(head) * chunks * kPacket;
+  float4* deltas = reinterpret_cast<float4*>(memory + Stages * Stage<Dv>::kBytes) + strip * 64 + lane;  // [2][strip][2][lane]
 
   int fetched = 0, slot = 0;
   const auto fetch = [&] {
     if (fetched < chunks) {
-      unsigned char* stage = memory + slot * Stage<Dv>::kBytes;
-      const Tile<kDim> tile{reinterpret_cast<__nv_bfloat16*>(stage)};
-      const __nv_bfloat16* row = rows + static_cast<long long>(fetched) * (2 * kChunk * kDim);
-      each<2 * kChunk * kDim / 8, kThreads>([&](int i) { copy16<Volta>(tile.piece(i / 16, i % 16), row + i * 8, true); });
-      const Tile<Dv> value_tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
+      const Stage<Dv> stage{memory + slot * Stage<Dv>::kBytes};
+      const __nv_bfloat16* source = rows + static_cast<long long>(fetched) * (2 * kChunk * kDim);
+      each<2 * kChunk * kDim / 8, kThreads>(
+          [&](int i) { copy16<Volta>(stage.k().piece(i / 16, i % 16), source + i * 8, true); });
       const __nv_bfloat16* value = v + (static_cast<long long>(fetched) * kChunk * Heads + head) * kDim + value0;
       const int left = tokens - fetched * kChunk;
       each<kChunk * Dv / 8, kThreads>([&](int i) {
         const int t = i / (Dv / 8), piece = i % (Dv / 8);
-        copy16<Volta>(value_tile.piece(t, piece), value + (t < left ? t * (Heads * kDim) : 0) + piece * 8, t < left);
+        copy16<Volta>(stage.v().piece(t, piece), value + (t < left ? t * (Heads * kDim) : 0) + piece * 8, t < left);
       });
       const float* packet = packet_rows + static_cast<long long>(fetched) * kPacket;
-      each<kPacket / 4 - 8, kThreads>([&](int i) {
-        copy16<Volta>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues + i * 16, packet + i * 4, true);
-      });
+      each<kPacket / 4 - 8, kThreads>([&](int i) { copy16<Volta>(stage.packet() + i * 4, packet + i * 4, true); });
     }
     copy_commit<Volta>();
     ++fetched;
     slot = slot + 1 == Stages ? 0 : slot + 1;
   };
 
-  for (int chunk = 0; chunk < Stages - 1; ++chunk) fetch();
+  for (int chunk = 0; chunk < kAhead; ++chunk) fetch();
 
   float s[kTiles][4];
-  const int value = value0 + strip * 16 + row;
-  const long long state_row = (static_cast<long long>(head) * kDim + value) * kDim + part * kKeys + col;
+  const long long state_row = (static_cast<long long>(head) * kDim + value0 + strip * 16 + row) * kDim + col;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     const float2 upper = *reinterpret_cast<const float2*>(state_in + state_row + n * 8);
@@ -170,142 +228,110 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Parts)
     if (Dv >= 16) bottom = *reinterpret_cast<const float2*>(state_in + state_row + 8 * kDim + n * 8);
     s[n][0] = upper.x, s[n][1] = upper.y, s[n][2] = bottom.x, s[n][3] = bottom.y;
   }
-  copy_wait<Volta, Stages - 2>();
-  __syncthreads();
 
-  for (int chunk = 0, place = 0; chunk < chunks; ++chunk, place = place + 1 == Stages ? 0 : place + 1) {
-    unsigned char* stage = memory + place * Stage<Dv>::kBytes;
-    const Tile<kDim> k_tile{reinterpret_cast<__nv_bfloat16*>(stage)};
-    const Tile<kDim> q_tile{reinterpret_cast<__nv_bfloat16*>(stage + Stage<Dv>::kRows)};
-    const Tile<Dv> v_tile{reinterpret_cast<__nv_bfloat16*>(stage + 2 * Stage<Dv>::kRows)};
-    const float* packet = reinterpret_cast<const float*>(stage + 2 * Stage<Dv>::kRows + Stage<Dv>::kValues);
-
-    // S K^T (TF32) and S Q^T (BF16) over this warp's keys, [value dim][token]; two sums each shorten the chains.
-    float sk[2][2][4] = {}, sq[2][4] = {};
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
-      unsigned b[4];
-      load_b<Volta>(b, k_tile, 0, part * kKeys + n * 8);
-#pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-        mma_tile<Volta>(sk[tile][0], s[n], low_half(b[2 * tile]), high_half(b[2 * tile]));
-        mma_tile<Volta>(sk[tile][1], s[n + 1], low_half(b[2 * tile + 1]), high_half(b[2 * tile + 1]));
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
-      unsigned b[4];
-      load_b<Volta>(b, q_tile, 0, part * kKeys + n * 8);
-      const unsigned a[4] = {pack(s[n][0], s[n][1]), pack(s[n][2], s[n][3]), pack(s[n + 1][0], s[n + 1][1]),
-                             pack(s[n + 1][2], s[n + 1][3])};
-      mma_bf16<Volta>(sq[0], a, b[0], b[1]);
-      mma_bf16<Volta>(sq[1], a, b[2], b[3]);
-    }
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) sk[tile][0][j] += sk[tile][1][j];
-
-    float4* mine = exchange + ((chunk & 1) * kStrips + strip) * Parts * 128;
-    if constexpr (Parts > 1) {
-#pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-        mine[part * 128 + tile * 32 + lane] = make_float4(sk[tile][0][0], sk[tile][0][1], sk[tile][0][2], sk[tile][0][3]);
-        mine[part * 128 + 64 + tile * 32 + lane] = make_float4(sq[tile][0], sq[tile][1], sq[tile][2], sq[tile][3]);
-      }
-    }
-    unsigned values[2][2] = {};
+  // D of a chunk from the state before it.
+  const auto solve = [&](float(&d)[2][4], Stage<Dv> stage) {
+    float sk[2][4] = {}, r[2][4];
+    state_times_k<Volta>(sk, s, stage.k());
+    const float* packet = stage.packet();
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
+      unsigned values[2] = {};
       if constexpr (Dv >= 16) {
-        load_transposed<Volta>(values[tile], v_tile, tile * 8, strip * 16);
+        load_transposed<Volta>(values, stage.v(), tile * 8, strip * 16);
       } else {
-        values[tile][0] = two(v_tile.at(tile * 8 + col, row), v_tile.at(tile * 8 + col + 1, row));
+        values[0] = two(stage.v().at(tile * 8 + col, row), stage.v().at(tile * 8 + col + 1, row));
       }
+      const float2 prefix = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
+      r[tile][0] = low_half(values[0]) - prefix.x * sk[tile][0], r[tile][1] = high_half(values[0]) - prefix.y * sk[tile][1];
+      r[tile][2] = low_half(values[1]) - prefix.x * sk[tile][2], r[tile][3] = high_half(values[1]) - prefix.y * sk[tile][3];
     }
-    float2 prefix[2], suffix[2];
-    float4 solve[2];
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      prefix[tile] = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
-      suffix[tile] = *reinterpret_cast<const float2*>(packet + kSuffix + tile * 8 + col);
-      solve[tile] = *reinterpret_cast<const float4*>(packet + (tile * 32 + lane) * 4);
+      const float4 b = *reinterpret_cast<const float4*>(packet + (tile * 32 + lane) * 4);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) d[tile][j] = 0.0f;
+      mma_tile<Volta>(d[tile], r[0], b.x, b.y);
+      mma_tile<Volta>(d[tile], r[1], b.z, b.w);
     }
-    const float decay = packet[kPrefix + kChunk - 1];
+  };
+  // Outputs of a chunk from S Q^T and D.
+  const auto store = [&](const float(&sq)[2][4], const float(&d)[2][4], int chunk, const float* packet) {
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      const float2 prefix = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
+      const float4 mqk = *reinterpret_cast<const float4*>(packet + kMqk + (tile * 32 + lane) * 4);
+      float o[4] = {sq[tile][0] * prefix.x, sq[tile][1] * prefix.y, sq[tile][2] * prefix.x, sq[tile][3] * prefix.y};
+      mma_tile<Volta>(o, d[0], mqk.x, mqk.y);
+      mma_tile<Volta>(o, d[1], mqk.z, mqk.w);
+      const unsigned upper = transpose8<Volta>(pack(o[0] * scale, o[1] * scale));
+      const unsigned bottom = transpose8<Volta>(pack(o[2] * scale, o[3] * scale));
+      const int token = chunk * kChunk + tile * 8 + row;
+      if (token < tokens) {
+        __nv_bfloat16* target = out + (static_cast<long long>(token) * Heads + head) * kDim + value0 + strip * 16 + col;
+        *reinterpret_cast<unsigned*>(target) = upper;
+        if (Dv >= 16) *reinterpret_cast<unsigned*>(target + 8) = bottom;
+      }
+    }
+  };
 
-    copy_wait<Volta, Stages - 3>();
-    __syncthreads();
+  // The next chunk is here for every warp, and the buffer of one that no warp reads any more is being filled.
+  const auto turn = [&] {
+    copy_wait<Volta, kAhead - 1>();
+    block_barrier();
     fetch();
-
-    if constexpr (Parts > 1) {
-#pragma unroll
-      for (int other = 1; other < Parts; ++other) {
-        const float4* theirs = mine + (part ^ other) * 128 + lane;
-#pragma unroll
-        for (int tile = 0; tile < 2; ++tile) {
-          const float4 x = theirs[tile * 32];
-          sk[tile][0][0] += x.x, sk[tile][0][1] += x.y, sk[tile][0][2] += x.z, sk[tile][0][3] += x.w;
-        }
-      }
+  };
+  int place = 0;
+  const auto stage_at = [&] {
+    const Stage<Dv> stage{memory + place * Stage<Dv>::kBytes};
+    place = place + 1 == Stages ? 0 : place + 1;
+    return stage;
+  };
+  float d[2][4];
+  if constexpr (Roles == 1) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      turn();
+      const Stage<Dv> stage = stage_at();
+      float sq[2][4] = {};
+      solve(d, stage);
+      state_times_q<Volta>(sq, s, stage.q());
+      advance<Volta>(s, d, stage.packet(), stage.k());
+      store(sq, d, chunk, stage.packet());
     }
-    float r[2][4], d[2][4] = {};
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile) {
-      r[tile][0] = low_half(values[tile][0]) - prefix[tile].x * sk[tile][0][0];
-      r[tile][1] = high_half(values[tile][0]) - prefix[tile].y * sk[tile][0][1];
-      r[tile][2] = low_half(values[tile][1]) - prefix[tile].x * sk[tile][0][2];
-      r[tile][3] = high_half(values[tile][1]) - prefix[tile].y * sk[tile][0][3];
+  } else if (role == 0) {
+    // D crosses to the other warp, which follows one chunk behind; both advance the state. A loop each: the operands of
+    // TF32 and BF16 products want the state in different registers.
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      turn();
+      const Stage<Dv> stage = stage_at();
+      solve(d, stage);
+      float4* mine = deltas + (chunk & 1) * kStrips * 64;
+      mine[0] = make_float4(d[0][0], d[0][1], d[0][2], d[0][3]);
+      mine[32] = make_float4(d[1][0], d[1][1], d[1][2], d[1][3]);
+      advance<Volta>(s, d, stage.packet(), stage.k());
     }
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile) {
-      mma_tile<Volta>(d[tile], r[0], solve[tile].x, solve[tile].y);
-      mma_tile<Volta>(d[tile], r[1], solve[tile].z, solve[tile].w);
-    }
-
-    // S <- e^G_last S + (diag(suffix) D)^T K.
-    const unsigned a[4] = {pack(d[0][0] * suffix[0].x, d[0][1] * suffix[0].y), pack(d[0][2] * suffix[0].x, d[0][3] * suffix[0].y),
-                           pack(d[1][0] * suffix[1].x, d[1][1] * suffix[1].y), pack(d[1][2] * suffix[1].x, d[1][3] * suffix[1].y)};
-#pragma unroll
-    for (int n = 0; n < kTiles; n += 2) {
-      unsigned b[4];
-      load_b_trans<Volta>(b, k_tile, 0, part * kKeys + n * 8);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) s[n][j] *= decay, s[n + 1][j] *= decay;
-      mma_bf16<Volta>(s[n], a, b[0], b[1]);
-      mma_bf16<Volta>(s[n + 1], a, b[2], b[3]);
-    }
-
-    // Output: a warp stores one half of the tokens, or all where it is alone.
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile) {
-      if (Parts == 1 || part == tile) {
-        if constexpr (Parts > 1) {
-#pragma unroll
-          for (int other = 1; other < Parts; ++other) {
-            const float4 x = mine[(part ^ other) * 128 + 64 + tile * 32 + lane];
-            sq[tile][0] += x.x, sq[tile][1] += x.y, sq[tile][2] += x.z, sq[tile][3] += x.w;
-          }
-        }
-        const float4 mqk = *reinterpret_cast<const float4*>(packet + kMqk + (tile * 32 + lane) * 4);
-        float o[4] = {sq[tile][0] * prefix[tile].x, sq[tile][1] * prefix[tile].y, sq[tile][2] * prefix[tile].x,
-                      sq[tile][3] * prefix[tile].y};
-        mma_tile<Volta>(o, d[0], mqk.x, mqk.y);
-        mma_tile<Volta>(o, d[1], mqk.z, mqk.w);
-        const unsigned upper = transpose8<Volta>(pack(o[0] * scale, o[1] * scale));
-        const unsigned bottom = transpose8<Volta>(pack(o[2] * scale, o[3] * scale));
-        const int token = chunk * kChunk + tile * 8 + row;
-        if (token < tokens) {
-          __nv_bfloat16* target = out + (static_cast<long long>(token) * Heads + head) * kDim + value0 + strip * 16 + col;
-          *reinterpret_cast<unsigned*>(target) = upper;
-          if (Dv >= 16) *reinterpret_cast<unsigned*>(target + 8) = bottom;
-        }
-      }
+    turn();
+  } else {
+    turn();
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      turn();
+      const Stage<Dv> stage = stage_at();
+      const float4* theirs = deltas + (chunk & 1) * kStrips * 64;
+      const float4 x = theirs[0], y = theirs[32];
+      d[0][0] = x.x, d[0][1] = x.y, d[0][2] = x.z, d[0][3] = x.w;
+      d[1][0] = y.x, d[1][1] = y.y, d[1][2] = y.z, d[1][3] = y.w;
+      float sq[2][4] = {};
+      state_times_q<Volta>(sq, s, stage.q());
+      advance<Volta>(s, d, stage.packet(), stage.k());
+      store(sq, d, chunk, stage.packet());
     }
   }
 
+  if (role == 0) {
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    *reinterpret_cast<float2*>(state_out + state_row + n * 8) = make_float2(s[n][0], s[n][1]);
-    if (Dv >= 16) *reinterpret_cast<float2*>(state_out + state_row + 8 * kDim + n * 8) = make_float2(s[n][2], s[n][3]);
+    for (int n = 0; n < kTiles; ++n) {
+      *reinterpret_cast<float2*>(state_out + state_row + n * 8) = make_float2(s[n][0], s[n][1]);
+      if (Dv >= 16) *reinterpret_cast<float2*>(state_out + state_row + 8 * kDim + n * 8) = make_float2(s[n][2], s[n][3]);
+    }
   }
 }

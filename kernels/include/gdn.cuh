@@ -234,6 +234,10 @@ __device__ __forceinline__ void copy_wait() {
   if constexpr (!Volta) cp_async_wait<Pending>();
 }
 
+// A barrier of the block that warps may reach at different places of the code, each as often as the others.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-bar
+__device__ __forceinline__ void block_barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
+
 // f(0) .. f(Count - 1), shared out over the block's Threads. The trip count is a constant, as it is not in a loop that starts
 // at threadIdx.x, so that the body is unrolled and its addresses are found once.
 template <int Count, int Threads, typename F>
