@@ -31,16 +31,8 @@ __global__ void __launch_bounds__(256) gdn_l2(const __nv_bfloat16* x, __nv_bfloa
   const long long offset = static_cast<long long>(row) * kDim + threadIdx.x % 16 * 8;
   uint4 raw = make_uint4(0, 0, 0, 0);
   if (row < rows) raw = *reinterpret_cast<const uint4*>(x + offset);
-  unsigned pairs[4] = {raw.x, raw.y, raw.z, raw.w};
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) sum += low_half(pairs[i]) * low_half(pairs[i]) + high_half(pairs[i]) * high_half(pairs[i]);
-#pragma unroll
-  for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
-  const float norm = rsqrtf(sum + kNormEps);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) pairs[i] = pack(low_half(pairs[i]) * norm, high_half(pairs[i]) * norm);
-  if (row < rows) *reinterpret_cast<uint4*>(y + offset) = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  const uint4 unit = normalised(raw);
+  if (row < rows) *reinterpret_cast<uint4*>(y + offset) = unit;
 }
 
 // c += x * y for 16x16 blocks of the square: x as accumulator tiles, y rows row0.., columns col0... Both sums over 16.

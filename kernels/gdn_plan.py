@@ -48,7 +48,7 @@ PACKET = 576
 DV_COSTS = ((64, 34), (32, 20), (16, 13))
 """Value dims of a CTA and what one wave of such CTAs costs (engine-kernels 8.3)."""
 
-PREPARE_CTAS = 4
+PREPARE_CTAS = 6
 """CTAs per SM that the preparation's registers leave room for."""
 
 OUTPUT_CTAS_PER_SM = 4

@@ -46,19 +46,22 @@ __global__ void __launch_bounds__(256, Ctas)
   const int lane = lane_id(), warp = threadIdx.x / 32, qk_head = head / (Heads / kQkHeads);
   __nv_bfloat16* stored = qk + (static_cast<long long>(qk_head) * chunks + chunk) * (2 * kChunk * kDim);
 
+  // Warps 0 to 3 normalise k, 4 to 7 q: half a warp a row, both rows of a half under way at once.
+  const __nv_bfloat16* source = warp < 4 ? k : q;
+  uint4 raw[2];
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const int row = warp * 2 + (j & 1), token = first + row;
-    const __nv_bfloat16* source = j >> 1 ? q : k;
-    uint2 raw = make_uint2(0, 0);
-    if (token < tokens)
-      raw = *reinterpret_cast<const uint2*>(source + (static_cast<long long>(token) * kQkHeads + qk_head) * kDim + lane * 4);
-    const float x0 = low_half(raw.x), x1 = high_half(raw.x), x2 = low_half(raw.y), x3 = high_half(raw.y);
-    const float norm = rsqrtf(warp_sum(x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3) + kNormEps);
-    const uint2 unit = make_uint2(pack(x0 * norm, x1 * norm), pack(x2 * norm, x3 * norm));
-    *reinterpret_cast<uint2*>(Tile<kDim>{rows[j >> 1]}.at(row, lane * 4)) = unit;
+  for (int j = 0; j < 2; ++j) {
+    const int token = first + warp % 4 * 4 + j * 2 + lane / 16;
+    const long long offset = (static_cast<long long>(token) * kQkHeads + qk_head) * kDim + lane % 16 * 8;
+    raw[j] = token < tokens ? *reinterpret_cast<const uint4*>(source + offset) : make_uint4(0, 0, 0, 0);
+  }
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int row = warp % 4 * 4 + j * 2 + lane / 16;
+    const uint4 unit = normalised(raw[j]);
+    *reinterpret_cast<uint4*>(Tile<kDim>{rows[warp / 4]}.piece(row, lane % 16)) = unit;
     if (head % (Heads / kQkHeads) == 0)
-      *reinterpret_cast<uint2*>(stored + (j >> 1) * kChunk * kDim + row * kDim + lane * 4) = unit;
+      *reinterpret_cast<uint4*>(stored + (warp / 4 * kChunk + row) * kDim + lane % 16 * 8) = unit;
   }
   if (warp == 7) {
     const int token = first + lane;

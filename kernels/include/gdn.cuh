@@ -54,6 +54,20 @@ __device__ __forceinline__ unsigned two(const __nv_bfloat16* low, const __nv_bfl
          static_cast<unsigned>(*reinterpret_cast<const unsigned short*>(high)) << 16;
 }
 
+// Eight values of a row that half a warp holds, times rsqrt(sum of the row's squares + 1e-6).
+__device__ __forceinline__ uint4 normalised(uint4 x) {
+  unsigned pairs[4] = {x.x, x.y, x.z, x.w};
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum = fmaf(low_half(pairs[i]), low_half(pairs[i]), fmaf(high_half(pairs[i]), high_half(pairs[i]), sum));
+#pragma unroll
+  for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+  const float norm = rsqrtf(sum + kNormEps);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) pairs[i] = pack(low_half(pairs[i]) * norm, high_half(pairs[i]) * norm);
+  return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#warp-level-matrix-instructions-ldmatrix
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
