@@ -124,7 +124,7 @@ class GdnPrefill:
         return self.pipeline(width, device)
 
     def two_stage(
-        self, width: int, device: DeviceFacts, *, dims: int, roles: int | None = None
+        self, width: int, device: DeviceFacts, *, dims: int, roles: int | None = None, fetcher: bool = False, stages: int | None = None
     ) -> tuple[Launch, ...]:
         """Return prepare and recurrence with ``dims`` value dims a CTA.
 
@@ -136,7 +136,7 @@ class GdnPrefill:
         if roles is None:
             spare = device.shared_per_block_bytes >= _BIG_SHARED_BYTES
             roles = 2 if spare or heads * (DIM // dims) <= device.multiprocessors else 1
-        stages = 2 + roles
+        stages = stages or 2 + roles
         volta = _volta(device)
         stage_bytes = 2 * SMALL_CHUNK * DIM * 2 + SMALL_CHUNK * dims * 2 + PACKET * 4
         exchange_bytes = strips * 2048 if roles > 1 else 0
@@ -150,9 +150,9 @@ class GdnPrefill:
             ),
             Launch(
                 source="gdn_two_stage",
-                kernel=f"gdn_two_stage_recurrence<{heads}, {dims}, {roles}, {stages}, {volta}>",
+                kernel=f"gdn_two_stage_recurrence<{heads}, {dims}, {roles}, {str(fetcher).lower()}, {stages}, {volta}>",
                 grid=(DIM // dims, heads, 1),
-                block=(32 * strips * roles, 1, 1),
+                block=(32 * (strips * roles + fetcher), 1, 1),
                 shared_bytes=stages * stage_bytes + exchange_bytes,
                 args=(
                     Buf("qk"),

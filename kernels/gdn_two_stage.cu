@@ -12,11 +12,11 @@
 // (Heads, chunks, 576): solve 256 and mqk 256 in B operand order, prefix e^G 16, suffix e^(G_last - G) 16, 32 unused.
 //
 // gdn_two_stage_prepare<Heads, Ctas, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
-// gdn_two_stage_recurrence<Heads, Dv, Roles, Stages, Volta>: grid (128 / Dv, Heads), block 32 * max(Dv / 16, 1) * Roles,
-// dynamic shared memory Stages * Stage<Dv>::kBytes, and 2048 bytes a strip where Roles = 2. A warp holds a strip of S, 16
+// gdn_two_stage_recurrence<Heads, Dv, Roles, Fetcher, Stages, Volta>: grid (128 / Dv, Heads), block
+// 32 * (max(Dv / 16, 1) * Roles + Fetcher), dynamic shared memory Stages * Stage<Dv>::kBytes, and 2048 bytes a strip where Roles = 2. A warp holds a strip of S, 16
 // value dims by 128 key dims, in registers.
 //   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Roles 1:
-//   one warp a strip, 2: one for D and one for the outputs; Stages >= 2 + Roles chunks in shared memory; Volta: see
+//   one warp a strip, 2: one for D and one for the outputs; Fetcher: one more warp makes all copies; Stages >= 2 + Roles chunks in shared memory; Volta: see
 //   include/gdn.cuh. Sharing a strip's keys between warps was slower on an H200: the sums cross at every chunk.
 #include "gdn.cuh"
 #include "reduce.cuh"
@@ -126,33 +126,58 @@ struct Stage {
 
 constexpr int kTiles = kDim / 8;  // accumulator tiles of 16 value dims by 128 key dims
 
+// The B operands of a 16x128 tile, k = token (Trans) or k = key dim, all read ahead of their products; the Volta form, short
+// of registers, reads each at its use.
+template <bool Trans, bool Volta>
+struct Operands {
+  Tile<kDim> tile;
+  unsigned held[Volta ? 1 : kTiles / 2][4];
+  __device__ __forceinline__ explicit Operands(Tile<kDim> from) : tile(from) {
+    if constexpr (!Volta) {
+#pragma unroll
+      for (int n = 0; n < kTiles / 2; ++n) read(held[n], n);
+    }
+  }
+  __device__ __forceinline__ void read(unsigned (&b)[4], int n) const {
+    if constexpr (Trans)
+      load_b_trans<Volta>(b, tile, 0, n * 16);
+    else
+      load_b<Volta>(b, tile, 0, n * 16);
+  }
+  __device__ __forceinline__ void get(unsigned (&b)[4], int n) const {
+    if constexpr (Volta) {
+      read(b, n);
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) b[j] = held[n][j];
+    }
+  }
+};
+
 // [value dim][token] of S K^T, TF32: S cut to TF32, K exact. Two sums a tile shorten the chains.
 template <bool Volta>
-__device__ __forceinline__ void state_times_k(float (&sum)[2][4], const float (&s)[kTiles][4], Tile<kDim> k) {
-  float odd[2][4] = {};
+__device__ __forceinline__ void state_times_k(float (&sum)[2][4], float (&odd)[2][4], const float (&s)[kTiles][4],
+                                              const Operands<false, Volta>& k) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     unsigned b[4];
-    load_b<Volta>(b, k, 0, n * 8);
+    k.get(b, n / 2);
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
       mma_tile<Volta>(sum[tile], s[n], low_half(b[2 * tile]), high_half(b[2 * tile]));
       mma_tile<Volta>(odd[tile], s[n + 1], low_half(b[2 * tile + 1]), high_half(b[2 * tile + 1]));
     }
   }
-#pragma unroll
-  for (int tile = 0; tile < 2; ++tile)
-#pragma unroll
-    for (int j = 0; j < 4; ++j) sum[tile][j] += odd[tile][j];
 }
 
 // [value dim][token] of S Q^T, BF16.
 template <bool Volta>
-__device__ __forceinline__ void state_times_q(float (&sum)[2][4], const float (&s)[kTiles][4], Tile<kDim> q) {
+__device__ __forceinline__ void state_times_q(float (&sum)[2][4], const float (&s)[kTiles][4],
+                                              const Operands<false, Volta>& q) {
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     unsigned b[4];
-    load_b<Volta>(b, q, 0, n * 8);
+    q.get(b, n / 2);
     const unsigned a[4] = {pack(s[n][0], s[n][1]), pack(s[n][2], s[n][3]), pack(s[n + 1][0], s[n + 1][1]),
                            pack(s[n + 1][2], s[n + 1][3])};
     mma_bf16<Volta>(sum[0], a, b[0], b[1]);
@@ -160,35 +185,44 @@ __device__ __forceinline__ void state_times_q(float (&sum)[2][4], const float (&
   }
 }
 
-// S <- e^G_last S + (diag(suffix) D)^T K, BF16.
+__device__ __forceinline__ void scale_state(float (&s)[kTiles][4], float factor) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) s[n][j] *= factor;
+}
+
+// S <- S + (diag(suffix) D)^T K, BF16; `suffix` of tokens 2l, 2l + 1 and eight on.
 template <bool Volta>
-__device__ __forceinline__ void advance(float (&s)[kTiles][4], const float (&d)[2][4], const float* packet, Tile<kDim> k) {
-  const int col = lane_id() % 4 * 2;
-  const float2 x = *reinterpret_cast<const float2*>(packet + kSuffix + col);
-  const float2 y = *reinterpret_cast<const float2*>(packet + kSuffix + 8 + col);
-  const float decay = packet[kPrefix + kChunk - 1];
-  const unsigned a[4] = {pack(d[0][0] * x.x, d[0][1] * x.y), pack(d[0][2] * x.x, d[0][3] * x.y),
-                         pack(d[1][0] * y.x, d[1][1] * y.y), pack(d[1][2] * y.x, d[1][3] * y.y)};
+__device__ __forceinline__ void add_outer(float (&s)[kTiles][4], const float (&d)[2][4], const float2 (&suffix)[2],
+                                          const Operands<true, Volta>& k) {
+  const unsigned a[4] = {pack(d[0][0] * suffix[0].x, d[0][1] * suffix[0].y), pack(d[0][2] * suffix[0].x, d[0][3] * suffix[0].y),
+                         pack(d[1][0] * suffix[1].x, d[1][1] * suffix[1].y), pack(d[1][2] * suffix[1].x, d[1][3] * suffix[1].y)};
 #pragma unroll
   for (int n = 0; n < kTiles; n += 2) {
     unsigned b[4];
-    load_b_trans<Volta>(b, k, 0, n * 8);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) s[n][j] *= decay, s[n + 1][j] *= decay;
+    k.get(b, n / 2);
     mma_bf16<Volta>(s[n], a, b[0], b[1]);
     mma_bf16<Volta>(s[n + 1], a, b[2], b[3]);
   }
 }
 
-template <int Heads, int Dv, int Roles, int Stages, bool Volta>
-__global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
+// Two values of each half of a row of 16: tokens 2l, 2l + 1 and eight on.
+__device__ __forceinline__ void read_pairs(float2 (&x)[2], const float* row) {
+  x[0] = *reinterpret_cast<const float2*>(row + lane_id() % 4 * 2);
+  x[1] = *reinterpret_cast<const float2*>(row + 8 + lane_id() % 4 * 2);
+}
+
+template <int Heads, int Dv, int Roles, bool Fetcher, int Stages, bool Volta>
+__global__ void __launch_bounds__(32 * ((Dv < 16 ? 1 : Dv / 16) * Roles + Fetcher))
     gdn_two_stage_recurrence(const __nv_bfloat16* qk, const float* packets, const __nv_bfloat16* v, const float* state_in,
                              int tokens, float scale, __nv_bfloat16* out, float* state_out) {
   static_assert(Dv == 8 || Dv == 16 || Dv == 32 || Dv == 64, "a CTA has 8, 16, 32 or 64 value dims");
   static_assert(Roles == 1 || Roles == 2, "one warp does all of a strip, or one the state and one the outputs");
   static_assert(Stages >= 2 + Roles, "a chunk on its way beside those in use");
   require_arch<Volta>();
-  constexpr int kStrips = Dv < 16 ? 1 : Dv / 16, kThreads = 32 * kStrips * Roles, kAhead = Stages - Roles;
+  constexpr int kStrips = Dv < 16 ? 1 : Dv / 16, kWorkers = 32 * kStrips * Roles, kAhead = Stages - Roles;
+  constexpr int kThreads = Fetcher ? 32 : kWorkers;  // that copy
   extern __shared__ __align__(128) unsigned char memory[];
 
   const int lane = lane_id(), warp = threadIdx.x / 32, strip = warp % kStrips, role = warp / kStrips;
@@ -200,27 +234,38 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
   float4* deltas = reinterpret_cast<float4*>(memory + Stages * Stage<Dv>::kBytes) + strip * 64 + lane;  // [2][strip][2][lane]
 
   int fetched = 0, slot = 0;
+  const int thread = Fetcher ? lane : static_cast<int>(threadIdx.x);
   const auto fetch = [&] {
     if (fetched < chunks) {
       const Stage<Dv> stage{memory + slot * Stage<Dv>::kBytes};
       const __nv_bfloat16* source = rows + static_cast<long long>(fetched) * (2 * kChunk * kDim);
       each<2 * kChunk * kDim / 8, kThreads>(
-          [&](int i) { copy16<Volta>(stage.k().piece(i / 16, i % 16), source + i * 8, true); });
+          thread, [&](int i) { copy16<Volta>(stage.k().piece(i / 16, i % 16), source + i * 8, true); });
       const __nv_bfloat16* value = v + (static_cast<long long>(fetched) * kChunk * Heads + head) * kDim + value0;
       const int left = tokens - fetched * kChunk;
-      each<kChunk * Dv / 8, kThreads>([&](int i) {
+      each<kChunk * Dv / 8, kThreads>(thread, [&](int i) {
         const int t = i / (Dv / 8), piece = i % (Dv / 8);
         copy16<Volta>(stage.v().piece(t, piece), value + (t < left ? t * (Heads * kDim) : 0) + piece * 8, t < left);
       });
       const float* packet = packet_rows + static_cast<long long>(fetched) * kPacket;
-      each<kPacket / 4 - 8, kThreads>([&](int i) { copy16<Volta>(stage.packet() + i * 4, packet + i * 4, true); });
+      each<kPacket / 4 - 8, kThreads>(thread, [&](int i) { copy16<Volta>(stage.packet() + i * 4, packet + i * 4, true); });
     }
     copy_commit<Volta>();
     ++fetched;
     slot = slot + 1 == Stages ? 0 : slot + 1;
   };
 
-  for (int chunk = 0; chunk < kAhead; ++chunk) fetch();
+  if (!Fetcher || threadIdx.x >= kWorkers) {
+    for (int chunk = 0; chunk < kAhead; ++chunk) fetch();
+    if constexpr (Fetcher) {
+      for (int chunk = 0; chunk < chunks + Roles - 1; ++chunk) {
+        copy_wait<Volta, kAhead - 1>();
+        block_barrier();
+        fetch();
+      }
+      return;
+    }
+  }
 
   float s[kTiles][4];
   const long long state_row = (static_cast<long long>(head) * kDim + value0 + strip * 16 + row) * kDim + col;
@@ -232,41 +277,56 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
     s[n][0] = upper.x, s[n][1] = upper.y, s[n][2] = bottom.x, s[n][3] = bottom.y;
   }
 
-  // D of a chunk from the state before it.
-  const auto solve = [&](float(&d)[2][4], Stage<Dv> stage) {
-    float sk[2][4] = {}, r[2][4];
-    state_times_k<Volta>(sk, s, stage.k());
+  // The part of a chunk's work that the next chunk waits for: D, and the state after the chunk. `between` is done where D's
+  // products leave time. The state is scaled as soon as its products are under way.
+  const auto pass = [&](float(&d)[2][4], Stage<Dv> stage, auto&& between) {
     const float* packet = stage.packet();
+    const Operands<false, Volta> k(stage.k());
+    const Operands<true, Volta> k_trans(stage.k());
+    unsigned values[2][2] = {};
+    float2 prefix[2], suffix[2];
+    float4 solve[2];
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      unsigned values[2] = {};
       if constexpr (Dv >= 16) {
-        load_transposed<Volta>(values, stage.v(), tile * 8, strip * 16);
+        load_transposed<Volta>(values[tile], stage.v(), tile * 8, strip * 16);
       } else {
-        values[0] = two(stage.v().at(tile * 8 + col, row), stage.v().at(tile * 8 + col + 1, row));
+        values[tile][0] = two(stage.v().at(tile * 8 + col, row), stage.v().at(tile * 8 + col + 1, row));
       }
-      const float2 prefix = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
-      r[tile][0] = low_half(values[0]) - prefix.x * sk[tile][0], r[tile][1] = high_half(values[0]) - prefix.y * sk[tile][1];
-      r[tile][2] = low_half(values[1]) - prefix.x * sk[tile][2], r[tile][3] = high_half(values[1]) - prefix.y * sk[tile][3];
+      solve[tile] = *reinterpret_cast<const float4*>(packet + (tile * 32 + lane) * 4);
+    }
+    read_pairs(prefix, packet + kPrefix);
+    read_pairs(suffix, packet + kSuffix);
+    const float decay = packet[kPrefix + kChunk - 1];
+    float sk[2][4] = {}, odd[2][4] = {}, r[2][4];
+    state_times_k<Volta>(sk, odd, s, k);
+    between();
+    scale_state(s, decay);
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      r[tile][0] = low_half(values[tile][0]) - prefix[tile].x * (sk[tile][0] + odd[tile][0]);
+      r[tile][1] = high_half(values[tile][0]) - prefix[tile].y * (sk[tile][1] + odd[tile][1]);
+      r[tile][2] = low_half(values[tile][1]) - prefix[tile].x * (sk[tile][2] + odd[tile][2]);
+      r[tile][3] = high_half(values[tile][1]) - prefix[tile].y * (sk[tile][3] + odd[tile][3]);
     }
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      const float4 b = *reinterpret_cast<const float4*>(packet + (tile * 32 + lane) * 4);
 #pragma unroll
       for (int j = 0; j < 4; ++j) d[tile][j] = 0.0f;
-      mma_tile<Volta>(d[tile], r[0], b.x, b.y);
-      mma_tile<Volta>(d[tile], r[1], b.z, b.w);
+      mma_tile<Volta>(d[tile], r[0], solve[tile].x, solve[tile].y);
+      mma_tile<Volta>(d[tile], r[1], solve[tile].z, solve[tile].w);
     }
+    add_outer<Volta>(s, d, suffix, k_trans);
   };
   // Outputs of a chunk from S Q^T and D.
-  const auto store = [&](const float(&sq)[2][4], const float(&d)[2][4], int chunk, const float* packet) {
+  const auto store = [&](const float(&sq)[2][4], const float(&d)[2][4], int chunk, const float2(&prefix)[2],
+                         const float4(&mqk)[2]) {
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      const float2 prefix = *reinterpret_cast<const float2*>(packet + kPrefix + tile * 8 + col);
-      const float4 mqk = *reinterpret_cast<const float4*>(packet + kMqk + (tile * 32 + lane) * 4);
-      float o[4] = {sq[tile][0] * prefix.x, sq[tile][1] * prefix.y, sq[tile][2] * prefix.x, sq[tile][3] * prefix.y};
-      mma_tile<Volta>(o, d[0], mqk.x, mqk.y);
-      mma_tile<Volta>(o, d[1], mqk.z, mqk.w);
+      float o[4] = {sq[tile][0] * prefix[tile].x, sq[tile][1] * prefix[tile].y, sq[tile][2] * prefix[tile].x,
+                    sq[tile][3] * prefix[tile].y};
+      mma_tile<Volta>(o, d[0], mqk[tile].x, mqk[tile].y);
+      mma_tile<Volta>(o, d[1], mqk[tile].z, mqk[tile].w);
       const unsigned upper = transpose8<Volta>(pack(o[0] * scale, o[1] * scale));
       const unsigned bottom = transpose8<Volta>(pack(o[2] * scale, o[3] * scale));
       const int token = chunk * kChunk + tile * 8 + row;
@@ -277,12 +337,16 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
       }
     }
   };
+  const auto read_mqk = [&](float4(&mqk)[2], const float* packet) {
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) mqk[tile] = *reinterpret_cast<const float4*>(packet + kMqk + (tile * 32 + lane) * 4);
+  };
 
   // The next chunk is here for every warp, and the buffer of one that no warp reads any more is being filled.
   const auto turn = [&] {
-    copy_wait<Volta, kAhead - 1>();
+    if constexpr (!Fetcher) copy_wait<Volta, kAhead - 1>();
     block_barrier();
-    fetch();
+    if constexpr (!Fetcher) fetch();
   };
   int place = 0;
   const auto stage_at = [&] {
@@ -296,22 +360,22 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
       turn();
       const Stage<Dv> stage = stage_at();
       float sq[2][4] = {};
-      solve(d, stage);
-      state_times_q<Volta>(sq, s, stage.q());
-      advance<Volta>(s, d, stage.packet(), stage.k());
-      store(sq, d, chunk, stage.packet());
+      float2 prefix[2];
+      float4 mqk[2];
+      pass(d, stage, [&] { state_times_q<Volta>(sq, s, Operands<false, Volta>(stage.q())); });
+      read_pairs(prefix, stage.packet() + kPrefix);
+      read_mqk(mqk, stage.packet());
+      store(sq, d, chunk, prefix, mqk);
     }
   } else if (role == 0) {
     // D crosses to the other warp, which follows one chunk behind; both advance the state. A loop each: the operands of
     // TF32 and BF16 products want the state in different registers.
     for (int chunk = 0; chunk < chunks; ++chunk) {
       turn();
-      const Stage<Dv> stage = stage_at();
-      solve(d, stage);
+      pass(d, stage_at(), [] {});
       float4* mine = deltas + (chunk & 1) * kStrips * 64;
       mine[0] = make_float4(d[0][0], d[0][1], d[0][2], d[0][3]);
       mine[32] = make_float4(d[1][0], d[1][1], d[1][2], d[1][3]);
-      advance<Volta>(s, d, stage.packet(), stage.k());
     }
     turn();
   } else {
@@ -319,14 +383,23 @@ __global__ void __launch_bounds__(32 * (Dv < 16 ? 1 : Dv / 16) * Roles)
     for (int chunk = 0; chunk < chunks; ++chunk) {
       turn();
       const Stage<Dv> stage = stage_at();
+      const Operands<false, Volta> q(stage.q());
+      const Operands<true, Volta> k_trans(stage.k());
       const float4* theirs = deltas + (chunk & 1) * kStrips * 64;
       const float4 x = theirs[0], y = theirs[32];
       d[0][0] = x.x, d[0][1] = x.y, d[0][2] = x.z, d[0][3] = x.w;
       d[1][0] = y.x, d[1][1] = y.y, d[1][2] = y.z, d[1][3] = y.w;
+      float2 prefix[2], suffix[2];
+      float4 mqk[2];
+      read_pairs(prefix, stage.packet() + kPrefix);
+      read_pairs(suffix, stage.packet() + kSuffix);
+      read_mqk(mqk, stage.packet());
+      const float decay = stage.packet()[kPrefix + kChunk - 1];
       float sq[2][4] = {};
-      state_times_q<Volta>(sq, s, stage.q());
-      advance<Volta>(s, d, stage.packet(), stage.k());
-      store(sq, d, chunk, stage.packet());
+      state_times_q<Volta>(sq, s, q);
+      scale_state(s, decay);
+      add_outer<Volta>(s, d, suffix, k_trans);
+      store(sq, d, chunk, prefix, mqk);
     }
   }
 

@@ -252,15 +252,19 @@ __device__ __forceinline__ void copy_wait() {
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-bar
 __device__ __forceinline__ void block_barrier() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// f(0) .. f(Count - 1), shared out over the block's Threads. The trip count is a constant, as it is not in a loop that starts
-// at threadIdx.x, so that the body is unrolled and its addresses are found once.
+// f(0) .. f(Count - 1), shared out over Threads threads of which this is number `thread`. The trip count is a constant, as it
+// is not in a loop that starts at threadIdx.x, so that the body is unrolled and its addresses are found once.
 template <int Count, int Threads, typename F>
-__device__ __forceinline__ void each(F&& f) {
+__device__ __forceinline__ void each(int thread, F&& f) {
 #pragma unroll
   for (int j = 0; j < (Count + Threads - 1) / Threads; ++j) {
-    const int i = j * Threads + static_cast<int>(threadIdx.x);
+    const int i = j * Threads + thread;
     if (Count % Threads == 0 || j < Count / Threads || i < Count) f(i);
   }
+}
+template <int Count, int Threads, typename F>
+__device__ __forceinline__ void each(F&& f) {
+  each<Count, Threads>(static_cast<int>(threadIdx.x), static_cast<F&&>(f));
 }
 
 // Sums of eight values over the warp, all in every lane: halves are traded until four lanes hold each, then read back. 17
