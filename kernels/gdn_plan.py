@@ -48,14 +48,11 @@ PACKET = 576
 DV_COSTS = ((64, 34), (32, 20), (16, 13))
 """Value dims of a CTA and what one wave of such CTAs costs (engine-kernels 8.3)."""
 
-PREPARE_CTAS = 6
-"""CTAs per SM that the preparation's registers leave room for."""
-
 OUTPUT_CTAS_PER_SM = 4
 """Resident CTAs of the output kernel that its grid aims at (engine-profiles 6.2)."""
 
 _FIRST_BF16_CAPABILITY = 80
-_BIG_SHARED_BYTES = 160 * 1024
+_SCHEDULERS = 4
 _SAMPLED_TOKENS = 96
 _FORGET_TOKENS = 512
 """With g between -0.2 and -0.001, a state of so many tokens ago weighs e^-50 of its size or less."""
@@ -123,34 +120,35 @@ class GdnPrefill:
             return self.two_stage(width, device, dims=value_dims(self.heads, device.multiprocessors))
         return self.pipeline(width, device)
 
-    def two_stage(
-        self, width: int, device: DeviceFacts, *, dims: int, roles: int | None = None, fetcher: bool = False, stages: int | None = None
-    ) -> tuple[Launch, ...]:
+    def two_stage(self, width: int, device: DeviceFacts, *, dims: int, roles: int | None = None) -> tuple[Launch, ...]:
         """Return prepare and recurrence with ``dims`` value dims a CTA.
 
-        ``roles`` warps serve 16 value dims: two where shared memory holds what all CTAs need at once, or one CTA per SM
-        is all there are, else one.
+        ``roles`` warps serve 16 value dims, another one copies: two (state and outputs) where an SM then has no
+        more than one such warp for each of its four schedulers, else one that does both.
         """
         heads, chunks = self.heads, -(-width // SMALL_CHUNK)
         strips = max(1, dims // 16)
         if roles is None:
-            spare = device.shared_per_block_bytes >= _BIG_SHARED_BYTES
-            roles = 2 if spare or heads * (DIM // dims) <= device.multiprocessors else 1
-        stages = stages or 2 + roles
+            waves = -(-heads * (DIM // dims) // device.multiprocessors)
+            roles = 2 if waves * strips * 2 <= _SCHEDULERS else 1
         volta = _volta(device)
+        fetcher = not volta
+        stages = 4 if fetcher or roles == 2 else 3
+        prepare = f"{heads}, {_prepare_ctas(device)}, {_cpp(volta)}"
+        recurrence = f"{heads}, {dims}, {roles}, {_cpp(fetcher)}, {stages}, {_cpp(volta)}"
         stage_bytes = 2 * SMALL_CHUNK * DIM * 2 + SMALL_CHUNK * dims * 2 + PACKET * 4
         exchange_bytes = strips * 2048 if roles > 1 else 0
         return (
             Launch(
                 source="gdn_two_stage",
-                kernel=f"gdn_two_stage_prepare<{heads}, {PREPARE_CTAS}, {volta}>",
+                kernel=f"gdn_two_stage_prepare<{prepare}>",
                 grid=(heads, chunks, 1),
                 block=(256, 1, 1),
                 args=(Buf("q"), Buf("k"), Buf("g"), Buf("beta"), I32(width), Buf("qk"), Buf("packets")),
             ),
             Launch(
                 source="gdn_two_stage",
-                kernel=f"gdn_two_stage_recurrence<{heads}, {dims}, {roles}, {str(fetcher).lower()}, {stages}, {volta}>",
+                kernel=f"gdn_two_stage_recurrence<{recurrence}>",
                 grid=(DIM // dims, heads, 1),
                 block=(32 * (strips * roles + fetcher), 1, 1),
                 shared_bytes=stages * stage_bytes + exchange_bytes,
@@ -194,7 +192,7 @@ class GdnPrefill:
         )
 
     def _whole_chunks(self, chunks: int, device: DeviceFacts) -> tuple[Launch, ...]:
-        heads, volta = self.heads, _volta(device)
+        heads, volta = self.heads, _cpp(_volta(device))
         strip, warps = (16, 8) if heads >= 48 else (32, 4)
         rows = chunks * CHUNK * QK_HEADS
         grid = gdn_output_grid(
@@ -304,8 +302,23 @@ class GdnPrefill:
         return Expected(indices=indices.reshape(-1), values=values.reshape(-1))
 
 
-def _volta(device: DeviceFacts) -> str:
-    return "true" if device.capability < _FIRST_BF16_CAPABILITY else "false"
+def _volta(device: DeviceFacts) -> bool:
+    return device.capability < _FIRST_BF16_CAPABILITY
+
+
+def _prepare_ctas(device: DeviceFacts) -> int:
+    """Return the CTAs of 256 threads per SM whose registers the preparation leaves room for.
+
+    Measured on an H200, 48 heads, 8192 tokens, at 2, 4, 6 and 8: 217, 174, 135 and 127 us. SMs of 8.6, 8.9 and 12.0
+    hold 1536 threads; FP32 products in place of tensor cores need the registers.
+    """
+    if _volta(device):
+        return 4
+    return 8 if device.capability in {80, 90} else 6
+
+
+def _cpp(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def _join(parts: list[Expected]) -> Expected:

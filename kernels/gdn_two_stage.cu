@@ -91,13 +91,18 @@ __global__ void __launch_bounds__(256, Ctas)
       }
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int t = lane / 4 + (j >> 1) * 8, s = tile * 8 + lane % 4 * 2 + (j & 1);
-      const float value = dot[0][j] + dot[1][j];
-      if (source == 0)
-        lower[t * kChunk + s] = s < t ? weight[t] * __expf(gate[t] - gate[s]) * value : 0.0f;
-      else
-        packet[kMqk + operand_index(t, s)] = s <= t ? __expf(gate[t] - gate[s]) * value : 0.0f;
+    for (int half = 0; half < 2; ++half) {
+      const int t = lane / 4 + half * 8, s = tile * 8 + lane % 4 * 2;
+      float value[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        value[j] = __expf(gate[t] - gate[s + j]) * (dot[0][half * 2 + j] + dot[1][half * 2 + j]);
+        if (source == 0) value[j] *= weight[t];
+        // Not a product with 0: past the diagonal the exponential may overflow.
+        if (s + j > t || (source == 0 && s + j == t)) value[j] = 0.0f;
+      }
+      float* target = source == 0 ? lower + t * kChunk + s : packet + kMqk + operand_index(t, s);
+      *reinterpret_cast<float2*>(target) = make_float2(value[0], value[1]);
     }
   } else if (warp == 4 && lane < kChunk) {
     packet[kPrefix + lane] = __expf(gate[lane]);

@@ -81,8 +81,9 @@ def plans(operation: GdnPrefill, width: int, facts: DeviceFacts) -> Iterator[tup
             dims = value_dims(operation.heads, device.multiprocessors)
             yield f"two stages{name}", operation.two_stage(width, device, dims=dims)
     for dims in (8, 16, 32, 64):
-        if width >= 16:
-            yield f"two stages of {dims}", operation.two_stage(width, facts, dims=dims)
+        for roles in (1, 2):
+            if width >= 16:
+                yield f"two stages of {dims}, {roles}", operation.two_stage(width, facts, dims=dims, roles=roles)
 
 
 def relative(found: NDArray[np.float64], right: NDArray[np.float64]) -> float:

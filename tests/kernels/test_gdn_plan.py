@@ -78,6 +78,14 @@ def test_two_stages_are_two_launches_over_sixteen_token_chunks() -> None:
     assert recurrence.kernel.startswith("gdn_two_stage_recurrence<48, 64, ")
 
 
+def test_outputs_get_warps_of_their_own_where_an_sm_has_schedulers_to_spare() -> None:
+    wide, narrow = H48.plan(64, switched_on, H200)[1], H32.plan(64, switched_on, H200)[1]
+    assert (wide.kernel, wide.block) == ("gdn_two_stage_recurrence<48, 64, 1, true, 4, false>", (160, 1, 1))
+    assert (narrow.kernel, narrow.block) == ("gdn_two_stage_recurrence<32, 32, 2, true, 4, false>", (160, 1, 1))
+    crowded = H48.plan(64, switched_on, RTX_3090)[1]
+    assert (crowded.kernel, crowded.grid) == ("gdn_two_stage_recurrence<48, 32, 1, true, 4, false>", (4, 48, 1))
+
+
 def test_fewer_than_sixteen_tokens_never_take_the_two_stages() -> None:
     assert H48.plan(15, switched_on, H200) == H48.plan(15, compiled, H200)
 
