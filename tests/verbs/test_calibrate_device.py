@@ -1,0 +1,122 @@
+"""The verb calibrate over a made-up device: interrupted, resumed, refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from generator.__main__ import run_verb
+from generator.core.evidence_file import load_evidence
+from generator.errors import DeviceError
+from generator.journal import Journal
+from tests.core.fake_bench import FakeBench
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from pathlib import Path
+
+    from generator.core.catalog import Catalog
+    from generator.core.evidence import Scalar
+
+KEY = "q4_linear_add/5120x17408"
+
+
+class MadeUpRun:
+    """A device run without a device; class attributes say what goes wrong."""
+
+    fail_at: tuple[str, int] | None = None
+    refused: frozenset[tuple[str, str]] = frozenset()
+    busy = ""
+    folder: Path
+
+    def __init__(self, _families: str, _index: int, _limits: object, catalog: Catalog, **_: object) -> None:
+        self.bench = FakeBench(catalog, spread=0.01, fail_at=self.fail_at, refused=self.refused)
+        self.journal = Journal(self.folder / "journals" / "toy.jsonl")
+        self.capability = 90
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+
+    def refuse_other_card(self, slug: str | None) -> None:
+        """Accept any."""
+
+    def occupants(self, *, allow: bool) -> str:
+        if self.busy and not allow:
+            raise DeviceError(self.busy)
+        return self.busy
+
+    def start(self) -> None:
+        """Start."""
+
+    def opening(self, _work: object) -> str:
+        return "the opening line"
+
+    def prepare(self, _work: object, _note: object) -> None:
+        """Prepare."""
+
+    def run_facts(self, _now: dt.datetime, busy: str) -> dict[str, Scalar]:
+        return {"date": "2026-11-29T23:00:00Z", "ninfer_build": "x", **({"busy": busy} if busy else {})}
+
+
+@pytest.fixture(autouse=True)
+def _device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MadeUpRun, "folder", tmp_path, raising=False)
+    monkeypatch.setattr("generator.verbs.calibrate.DeviceRun", MadeUpRun)
+    monkeypatch.setattr("sys.argv", ["/bin/ninfer-calibrate", "--only", "q4_linear_add"])
+
+
+def calibrate(out: Path, *words: str) -> int:
+    return run_verb("calibrate", ["--only", "q4_linear_add", "--out", str(out), *words], program="ninfer-calibrate")
+
+
+def test_an_interrupted_run_prints_the_command_that_resumes_it_to_the_same_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert calibrate(tmp_path / "a.json", "--evidence", str(whole), "--quiet") == 0
+    monkeypatch.setattr(MadeUpRun, "fail_at", (KEY, 8))
+    capsys.readouterr()
+    assert calibrate(tmp_path / "b.json", "--evidence", str(resumed)) == 130
+    journal = tmp_path / "journals" / "toy.jsonl"
+    assert capsys.readouterr().err.splitlines()[-3:] == [
+        f"stopped; finished keys are in {journal}",
+        "resume: ninfer-calibrate --only q4_linear_add --resume",
+        "ninfer-calibrate: interrupted",
+    ]
+    assert not (tmp_path / "b.json").exists()
+    monkeypatch.setattr(MadeUpRun, "fail_at", None)
+    assert calibrate(tmp_path / "b.json", "--evidence", str(resumed), "--resume", "--quiet") == 0
+    assert not journal.exists()
+    first, second = (load_evidence(next(folder.glob("*/*.json")).read_text(), "e") for folder in (whole, resumed))
+    assert second.trials == first.trials
+    assert second.run == {**first.run, "resumed": True}
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_a_busy_device_is_exit_1_and_marks_the_evidence_when_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(MadeUpRun, "busy", "in use by python3")
+    out = tmp_path / "p.json"
+    assert calibrate(out) == 1
+    assert capsys.readouterr().err == "ninfer-calibrate: in use by python3\n"
+    assert calibrate(out, "--allow-busy", "--quiet", "--evidence", str(tmp_path / "e")) == 0
+    (path,) = (tmp_path / "e").glob("*/*.json")
+    assert load_evidence(path.read_text(), "e").run["busy"] == "in use by python3"
+
+
+def test_the_first_line_says_what_will_be_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate(tmp_path / "p.json") == 0
+    assert capsys.readouterr().err.splitlines()[0] == "the opening line"
+
+
+def test_a_key_whose_compiled_route_cannot_be_timed_is_not_stored_and_is_exit_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(MadeUpRun, "refused", frozenset({(KEY, "")}))
+    assert calibrate(tmp_path / "p.json") == 1
+    assert f"{KEY}: not stored, the compiled route could not be timed at every width" in capsys.readouterr().err
