@@ -19,7 +19,6 @@
 #pragma once
 #include "cp_async.cuh"
 #include "mma.cuh"
-#include "prefetch.cuh"
 #include "reduce.cuh"
 #include "rowsplit.cuh"
 #include "tile_store.cuh"
@@ -73,16 +72,6 @@ __device__ __forceinline__ Piece read_piece(const RowSplit& row, unsigned at) {
   if constexpr (Format::kHighBytes == 16) piece.high = __ldg(reinterpret_cast<const unsigned short*>(row.high) + at / 8);
   piece.scale = __ldg(row.scales + at / 64);
   return piece;
-}
-
-// Ask for whole rows at once, a 128-byte line a thread: the registers of a CTA hold too little to cover the latency.
-template <typename Format>
-__device__ __forceinline__ void hint_rows(const RowSplit& rows, unsigned groups) {
-#pragma unroll 1
-  for (unsigned i = threadIdx.x * 128; i < groups * 32; i += blockDim.x * 128) prefetch_l2(rows.codes + i);
-  if constexpr (Format::kHighBytes > 0)
-#pragma unroll 1
-    for (unsigned i = threadIdx.x * 128; i < groups * Format::kHighBytes; i += blockDim.x * 128) prefetch_l2(rows.high + i);
 }
 
 // scale * code of the piece in FP32, each rounded once: a code enters the mantissa of 128, the fused multiply-add removes it.
@@ -371,15 +360,13 @@ __device__ __forceinline__ void split_slabs(float* shared, RowSplit w, int row0,
   static_assert(W == 2 || W == 4, "a slab of four chunks is shared by two or four warps");
   static_assert(R * T <= 32 * W, "one thread a stored element");
   constexpr int kPieces = kChunks / W;             // a slab
-  constexpr int kAhead = W == 2 || (R == 1 && T <= 4) ? 2 : 1;  // pieces a row read before the first is used
+  // Pieces a row read before the first is used, as many as the register limit of 8 to 16 CTAs an SM leaves room for.
+  constexpr int kAhead = W == 2 ? (T <= 2 ? 8 : T <= 4 ? 4 : T <= 6 ? 2 : 4) : R == 1 && T <= 3 ? 4 : R == 1 && T <= 5 ? 2 : 1;
   static_assert(kAhead % kPieces == 0, "whole slabs are read ahead");
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, slabs = k / kTile;
   RowSplit mine[R];
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-    mine[r] = rows_from<Format>(w, row0 + r, k / 64);
-    hint_rows<Format>(mine[r], k / 64);
-  }
+  for (int r = 0; r < R; ++r) mine[r] = rows_from<Format>(w, row0 + r, k / 64);
   float sums[R][T] = {};
 #pragma unroll 1
   for (int first = 0; first < slabs; first += kAhead / kPieces) {
@@ -460,8 +447,6 @@ __device__ __forceinline__ void direct_mma(float* shared, RowSplit w, int k, con
 
   float sums[CT][4] = {};
   Rows next = read_rows(warp);
-  hint_rows<Format>(w, 16 * groups);
-  if (threadIdx.x * 64 < 16 * groups) prefetch_l2(w.scales + threadIdx.x * 64);
 #pragma unroll 1
   for (int group = warp; group < groups; group += 8) {
     const Rows rows = next;
