@@ -29,6 +29,7 @@ class Limits:
     most_samples: int = 231  # guarded: samples of such a point's first pass
     extend_below_us: float = 250.0  # guarded: longer kernels vary too little to need it
     close_share: float = 0.03  # guarded: contenders this close to the best get a second pass too
+    max_false_switches: float = 0.01  # field-lessons 6.5, issue 4: no table from a run that switches more of its twins
     stop_after: int = 3  # issue 4, bench: samples after which a hopeless candidate stops
     stop_ratio: float = 1.5  # issue 4, bench: hopeless is this many times the compiled route's median
     time_limit_s: float = 30.0  # issue 4, "hangs (time limit)": longest answer of a worker about one width
