@@ -57,4 +57,7 @@ def measured_source(
             for point, decision in decisions.items()
             if decision.schedule and decision.gain is not None
         },
+        seconds={
+            facts.key: float(facts.conditions["seconds"]) for facts in evidence.keys if "seconds" in facts.conditions
+        },
     )

@@ -6,23 +6,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from generator.core.limits import LIMITS
 from generator.core.route import Group
 from generator.core.sources import Device, Kind
+from generator.core.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from generator.core.catalog import Catalog
     from generator.core.derive import Derivation
     from generator.core.reference import ReferenceGpu
-    from generator.core.route import Route, RouteKey
-    from generator.core.sources import Sources
-
-SAMPLE_SECONDS = 1.5e-4
-"""About what one timed sample costs with its flush (measuring-facts: 72 to 105 µs) and a kernel of some tens of µs."""
-
-SAMPLES_PER_TRIAL = 13
-"""Eleven samples and two warm-ups."""
+    from generator.core.route import RouteKey
+    from generator.core.sources import Measured, Sources
 
 
 class State(StrEnum):
@@ -106,13 +102,20 @@ def make_plan(
                 keys=keys,
                 pending=tuple(route.key for route in routes if route.operation is None),
                 rounds={key: present.get(key, 0) for key in benchmarked} if full_stack else {},
-                seconds=sum(_seconds(route) for route in routes if keys[route.key] is not State.MEASURED),
+                seconds=Workload(
+                    routes=tuple(route for route in routes if keys[route.key] is not State.MEASURED), pending=()
+                ).seconds(LIMITS, _seconds_seen(sources.measured, device)),
                 command=f"nox -s calibrate-{card.slug}",
             )
         )
     return tuple(plans)
 
 
-def _seconds(route: Route) -> float:
-    trials = sum(1 + sum(1 for candidate in route.candidates if candidate.legal(width)) for width in route.widths)
-    return trials * SAMPLES_PER_TRIAL * SAMPLE_SECONDS
+def _seconds_seen(measured: Iterable[Measured], device: Device) -> dict[RouteKey, float]:
+    """Return how long each key took: the newest run on this class before the newest on any other."""
+    seen: dict[RouteKey, float] = {}
+    own = device.hardware_class
+    for item in sorted(measured, key=lambda item: (item.device.hardware_class == own, item.date), reverse=True):
+        for key, seconds in item.seconds.items():
+            seen.setdefault(key, seconds)
+    return seen

@@ -69,6 +69,7 @@ class Measured:
         routes: bands of every key whose measured widths are all there.
         incomplete: keys that do not count, each with the reason: a width is missing, or the key digest is another.
         gains: of the choice at each measured width where another schedule than the compiled route won, as a ratio.
+        seconds: how long each key took to measure, where recorded.
     """
 
     device: Device
@@ -80,6 +81,7 @@ class Measured:
     routes: Mapping[RouteKey, Bands]
     incomplete: Mapping[RouteKey, str] = field(default_factory=dict)
     gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
+    seconds: Mapping[RouteKey, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
