@@ -1,7 +1,4 @@
-"""The command ``python -m generator VERB``; the only place that prints or exits.
-
-Exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no.
-"""
+"""The command ``python -m generator VERB``; the only place that prints or exits."""
 
 from __future__ import annotations
 
@@ -10,12 +7,18 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.commands.surroundings import printable
-from ninfer_device_profiles.errors import ProfileError
+try:
+    from ninfer_device_profiles.commands.surroundings import printable
+    from ninfer_device_profiles.errors import ProfileError
 
-from generator.errors import GeneratorError, ToolError
-from generator.output import ConsoleOutput, consoles
-from generator.verbs import load_verb, verb_names
+    from generator.errors import GeneratorError, ToolError
+    from generator.output import ConsoleOutput, consoles
+    from generator.verbs import load_verb, verb_names
+except ModuleNotFoundError as absent:
+    sys.exit(
+        f"python -m generator: {sys.executable} has no module {absent.name!r}, expected this project's packages. "
+        "In the checkout, run `.venv/bin/pip install -e builtin_profiles -e .` and use .venv/bin/python"
+    )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from generator.output import Output
 
 _INTERRUPTED = 130
+
+_HELP = """Measure, decide, review and emit device route profiles.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,7 +86,7 @@ def _told(error: OSError) -> str:
 def _no_verb(words: Sequence[str], names: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m generator",
-        description=__doc__,
+        description=_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n".join(f"  {name:14} {(load_verb(name).__doc__ or '').splitlines()[0]}" for name in names),
     )

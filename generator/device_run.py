@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
 from ninfer_device_profiles.overrides import Overrides
@@ -71,6 +73,19 @@ def refuse_overrides(environment: Mapping[str, str]) -> None:
         )
 
 
+def require_packages() -> None:
+    """Raise if CuPy is not installed: without it no device can be asked anything.
+
+    Raises:
+        DeviceError: says which environment lacks it and how to get one that does not.
+    """
+    if find_spec("cupy") is None:
+        raise DeviceError(
+            f"{sys.prefix}: CuPy is not installed there, expected the packages of the extra cuda13 (cuda12 for a "
+            "Tesla V100). Use `nox -s calibrate`, or `pip install -e builtin_profiles -e '.[cuda13]'`"
+        )
+
+
 def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
     """Return how long each key took in the newest evidence below ``folder``, this device's own before any other's."""
     own = sorted((folder / device.hardware_class).glob("*.json"), reverse=True)
@@ -89,6 +104,7 @@ def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
 
 def device_count(families: str) -> int:
     """Return the number of CUDA devices."""
+    require_packages()
     link = Link(families, 0, LIMITS)
     link.stop()
     return link.facts.devices
@@ -116,6 +132,7 @@ class DeviceRun:
         exhaustive: bool = False,
         root: Path = ROOT,
     ) -> None:
+        require_packages()
         self._families = families
         self._limits = limits
         self._catalog = catalog

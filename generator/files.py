@@ -121,7 +121,7 @@ def _holds(target: Path, content: bytes) -> bool:
 
 def _refuse_special(found: os.stat_result, name: str) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise SourceError(f"{name}: {_kind(found.st_mode)}; expected a file")
+        raise SourceError(f"{name}: {_kind(found.st_mode)}; expected a file. Check the path")
     if found.st_size > MAX_SOURCE_BYTES:
         raise _too_large(name, str(found.st_size))
 
@@ -140,12 +140,12 @@ def _too_large(name: str, size: str) -> SourceError:
 
 def _unreadable(path: Path, name: str, error: Exception) -> SourceError:
     if isinstance(error, IsADirectoryError):
-        return SourceError(f"{name}: a folder; expected a file")
+        return SourceError(f"{name}: a folder; expected a file. Check the path")
     if isinstance(error, FileNotFoundError):
-        return SourceError(f"{name}: not there; expected a file")
+        return SourceError(f"{name}: not there; expected a file. Check the path")
     if isinstance(error, OSError):
         with suppress(OSError, ValueError):
             if not stat.S_ISREG(path.stat().st_mode):
-                return SourceError(f"{name}: {_kind(path.stat().st_mode)}; expected a file")
+                return SourceError(f"{name}: {_kind(path.stat().st_mode)}; expected a file. Check the path")
     reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return SourceError(f"{name}: {reason}; check the path and its permissions")

@@ -11,9 +11,11 @@ import json
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 
 from generator.errors import OutputError
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 20
 """A table in fewer columns shows nothing."""
+
+_WIDEST = 1000
+"""Widest table that a file or a pipe gets, in columns."""
 
 _DIGITS = 7
 
@@ -57,8 +62,12 @@ def consoles(environment: Mapping[str, str]) -> tuple[Console, Console]:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-        made.append(Console(file=stream or _Closed(), markup=False, emoji=False, highlight=False, **width))
+        made.append(_console(stream or _Closed(), **width))
     return made[0], made[1]
+
+
+def _console(file: IO[str], **width: Any) -> Console:
+    return Console(file=file, markup=False, emoji=False, highlight=False, **width)
 
 
 class _Closed(io.StringIO):
@@ -86,9 +95,16 @@ class ConsoleOutput:
             self._out.file.flush()
 
     def show(self, renderable: RenderableType) -> None:
-        """Write a rich renderable to stdout."""
-        with _taken(self._out), self._out.capture() as captured:
-            self._out.print(renderable)
+        """Write a rich renderable to stdout. No cell of a table is cut; on no terminal, none is broken either."""
+        console = self._out
+        if isinstance(renderable, Table):
+            for column in renderable.columns:
+                column.overflow = "fold"
+            if not console.is_terminal:
+                needed = Measurement.get(console, console.options.update(max_width=_WIDEST), renderable).maximum
+                console = _console(console.file, width=max(needed, console.width))
+        with _taken(self._out), console.capture() as captured:
+            console.print(renderable)
         self.text(captured.get())
 
     def note(self, text: str) -> None:

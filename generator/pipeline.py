@@ -14,7 +14,7 @@ from ninfer_device_profiles.document import Document, parse_document
 
 from generator.core.catalog import build_catalog
 from generator.core.derive import Derivation, derive
-from generator.core.report import Format, render
+from generator.core.report import Format, headline, render
 from generator.core.review import Review, Side, review
 from generator.core.sources import Sources
 from generator.core.support import derived_supports
@@ -98,7 +98,7 @@ def review_change(release: Release) -> None:
     )
     names = {"review.md": Format.MARKDOWN, "review.html": Format.HTML, "review.json": Format.JSON}
     write_files({release.output / name: render(release.review, form).encode() for name, form in names.items()})
-    release.say(f"compared with {label}: {len(release.review.diff.changes)} changed cells, see review.html")
+    release.say(f"compared with {label}, see review.html: {headline(release.review)}")
     if release.review.refused:
         reasons = sorted({item.refusal.value for item in release.review.refused})
         raise GateError(
@@ -111,7 +111,7 @@ def _last_release(release: Release) -> tuple[str, Document]:
     tag = newest_release(release.repository.root)
     if tag is None:
         imported = Sources(reference=release.sources.reference, imported=release.sources.imported)
-        return "the engine's table as imported (no release tag yet)", derive(imported, release.catalog).document
+        return "the imported entries alone (no release tag yet)", derive(imported, release.catalog).document
     return tag, parse_document(read_table(tag, release.repository), tag)
 
 

@@ -6,6 +6,7 @@ Source: engine-profiles, sections 1.9, 2.1 and 2.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import COMPILED, Bands, layer_bands, schedule_at
@@ -208,6 +209,10 @@ def _switched(key: str, outcome: str) -> str:
 def _remarks(catalog: EmbeddedCatalog, key: str) -> tuple[str, ...]:
     remarks: list[str] = []
     known = catalog.keys.get(key)
+    if known is None:
+        near = get_close_matches(key, catalog.keys, n=3)
+        like = f"; near: {', '.join(near)}" if near else ""
+        remarks.append(f"the catalog has no such key, so the engine never asks for it{like}")
     if known is not None and known.acts_under is not None:
         remarks.append(f"acts only while {known.acts_under[0]} runs {known.acts_under[1]}")
     if key in _ASKED_BEFORE:

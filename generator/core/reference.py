@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles.matching import hardware_class
+
 from generator.core.route import Group, HardwareClass
 from generator.core.texts import load_toml
 from generator.errors import SourceError
@@ -72,7 +74,7 @@ def _card(row: object, where: str, *, extra: bool) -> ReferenceGpu:
     if not isinstance(row, dict) or set(row) != _FIELDS:
         found = sorted(row) if isinstance(row, dict) else row
         raise SourceError(f"{where}: fields {found!r}; expected exactly {sorted(_FIELDS)!r}")
-    return ReferenceGpu(
+    card = ReferenceGpu(
         name=_text(row, "name", where),
         device_name=_text(row, "device_name", where),
         capability=_capability(_text(row, "capability", where), where),
@@ -83,6 +85,13 @@ def _card(row: object, where: str, *, extra: bool) -> ReferenceGpu:
         cuda=_count(row, "cuda", where),
         extra=extra,
     )
+    follows = hardware_class(card.device_name, divmod(card.capability, 10))
+    if card.hardware_class != follows:
+        raise SourceError(
+            f"{where}['hardware_class']: found {card.hardware_class!r}; expected {follows!r}, which follows from "
+            "device_name and capability"
+        )
+    return card
 
 
 def _text(row: Mapping[str, object], name: str, where: str) -> str:

@@ -21,7 +21,7 @@ from generator.core.diff import Kind
 from generator.core.escape import markdown, markdown_code, visible
 from generator.core.review_json import review_json
 from generator.core.routing import Layer, State
-from generator.core.strips import Picture, picture, widths
+from generator.core.strips import Picture, picture, width_words, widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -185,7 +185,7 @@ def _view(
         old=code(review.old),
         new=code(review.new),
         catalog=review.catalog_digest,
-        headline=_headline(review),
+        headline=headline(review),
         compared=_compared(review),
         gate=tuple(_refusal(item, code, text) for item in shown.take(review.refused)),
         refusals=len(review.refused),
@@ -201,7 +201,8 @@ def _view(
     )
 
 
-def _headline(review: Review) -> str:
+def headline(review: Review) -> str:
+    """Return in one sentence or two how much runs differently."""
     changes = review.diff.acting
     if not changes:
         extra = " The texts differ, the routing does not." if review.text_only or review.diff.changes else ""
@@ -328,8 +329,7 @@ def _evidence(change: Change, text: _Escape) -> str:
 def _refusal(item: Refused, code: _Escape, text: _Escape) -> str:
     place = _device(item.device, code)
     if item.key:
-        ranges = ", ".join(widths(first, last) for first, last in item.ranges)
-        place = f"{place}: {code(item.key)} at widths {ranges}"
+        place = f"{place}: {code(item.key)} at {width_words(item.ranges)}"
     return f"{item.refusal}: {place}: {text(item.text)}"
 
 

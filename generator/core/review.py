@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from generator.core.diff import Change, Support
     from generator.core.reference import ReferenceGpu
 
+_LONG = 20
+"""Common beginning of two origins, in characters, that a report leaves out."""
+
 
 class Side(NamedTuple):
     """One side of a comparison: its name in the report, its table, and the profile file over it, if any."""
@@ -225,7 +228,7 @@ def _text_only(old: Side, new: Side, changed: set[tuple[DeviceId, str]]) -> Iter
             continue
         name = f"{device.hardware_class}, {device.multiprocessors} SMs"
         if one.origin != other.origin:
-            yield f"{name}: origin {one.origin!r} became {other.origin!r}"
+            yield f"{name}: origin {_from_where_they_differ(one.origin, other.origin)}"
         if one.calibration != other.calibration:
             yield f"{name}: the calibration block differs"
         if list(one.routes) != list(other.routes) and set(one.routes) == set(other.routes):
@@ -233,3 +236,11 @@ def _text_only(old: Side, new: Side, changed: set[tuple[DeviceId, str]]) -> Iter
         for key, bands in one.routes.items():
             if (device, key) not in changed and other.routes.get(key, bands) != bands:
                 yield f"{name}: the bands of {key!r} are spelt differently and mean the same"
+
+
+def _from_where_they_differ(old: str, new: str) -> str:
+    """Return both texts in quotes without what they begin with in common, if that is long: reports cut long texts."""
+    pairs = enumerate(zip(old, new, strict=False))
+    common = next((place for place, (one, other) in pairs if one != other), min(len(old), len(new)))
+    common, dots = (common, "...") if common > _LONG else (0, "")
+    return f"{dots}{old[common:]!r} became {dots}{new[common:]!r}"

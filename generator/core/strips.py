@@ -74,6 +74,12 @@ def widths(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def width_words(ranges: Sequence[tuple[int, int]]) -> str:
+    """Return ranges of widths with their noun: ``width 8``, ``widths 9-16, 33 and up``."""
+    text = ", ".join(widths(first, last) for first, last in ranges)
+    return f"width {text}" if text.isdecimal() else f"widths {text}"
+
+
 def _ends(strip: Strip) -> tuple[int, ...]:
     return tuple(sorted({c.last for c in (*strip.old, *strip.new) if c.last < MAX_LAST})) or (1,)
 

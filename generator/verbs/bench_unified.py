@@ -29,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     commands = actions.add_parser("commands", help="print the shell script that runs one round on a lab machine")
     _add_set(commands)
-    commands.add_argument("--round", type=int, required=True, help="1 or 2; it decides which table runs first")
+    commands.add_argument("--round", type=int, choices=(1, 2), required=True, help="it decides which table runs first")
     blank = actions.add_parser("manifest", help="print the manifest of what the scripts of both rounds write")
     _add_set(blank)
     bring = actions.add_parser("import", help="add benchmark outputs to the round files")

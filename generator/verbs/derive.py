@@ -10,12 +10,14 @@ from rich.table import Table
 
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
+from generator.core.sources import Device
 from generator.files import write_files
 from generator.repository import check_files, current_day, find_repository, load_sources
 from kernels import find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Collection
 
     from generator.core.derive import Derivation
     from generator.output import Output
@@ -48,13 +50,16 @@ def run(arguments: Namespace, output: Output) -> int:
     if arguments.check:
         check_files(repository, table, "run `python -m generator derive --write` and review the difference")
     elif arguments.write:
-        write_files(table)
+        name = repository.relative(repository.table)
+        state = "written; now run `python -m generator emit --write`" if write_files(table) else "unchanged"
+        output.note(f"{name}: {state}")
     elif arguments.output is not None:
         write_files({arguments.output: table[repository.table]})
+        output.note(f"wrote {arguments.output}")
     if arguments.json:
         output.json(_summary(derivation))
     else:
-        _show(derivation, output)
+        _show(derivation, {Device(card.hardware_class, card.multiprocessors) for card in sources.reference}, output)
     return 0
 
 
@@ -80,16 +85,23 @@ def _summary(derivation: Derivation) -> dict[str, object]:
     }
 
 
-def _show(derivation: Derivation, output: Output) -> None:
+def _show(derivation: Derivation, reference: Collection[Device], output: Output) -> None:
     table = Table("hardware class", "SMs", "keys", "from", title="built-in table")
     shipped = {(profile.hardware_class, profile.multiprocessors): profile for profile in derivation.document.devices}
     for device, answers in derivation.answers.items():
         kinds = [answer.kind for answer in answers.values()]
         origin = ", ".join(f"{kinds.count(kind)} {kind.label}" for kind in sorted(set(kinds), reverse=True))
         keys = len(shipped[device.hardware_class, device.multiprocessors].routes)
+        silent = len(answers) - keys
+        origin += f"; {silent} of them compiled at every width, so not in the table" if silent else ""
         table.add_row(device.hardware_class, str(device.multiprocessors), str(keys), origin)
     for card in derivation.missing:
         table.add_row(card.hardware_class, str(card.multiprocessors), "0", "MISSING: nobody has measured it yet")
     output.show(table)
     for device in derivation.left_out:
-        output.note(f"left out: {device.hardware_class} ({device.multiprocessors} SMs) does not ship by default")
+        why = (
+            "an extra, which ships only with --with-extras"
+            if device in reference
+            else "not in reference_gpus.toml; add a [[gpu]] or [[extra]] table there to ship it"
+        )
+        output.note(f"left out: {device.hardware_class} ({device.multiprocessors} SMs): {why}")

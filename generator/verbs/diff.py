@@ -18,7 +18,7 @@ from generator.core.derive import derive
 from generator.core.report import Format, render
 from generator.core.review import Side, review
 from generator.core.routing import DeviceId
-from generator.core.strips import widths
+from generator.core.strips import width_words
 from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
 from generator.evidence_pair import load_pair
@@ -82,7 +82,7 @@ def _review(arguments: Namespace, repository: Repository, catalog: Catalog, outp
     new_label = repository.relative(repository.table) if arguments.new is None else arguments.new
     old, new = _document(arguments.old, arguments.old, repository), _document(new_name, new_label, repository)
     file = None if arguments.file is None else _document(arguments.file, arguments.file, repository)
-    reference, supports = _sources(new, repository, catalog, output)
+    reference, supports = _sources(new, repository, catalog, output, committed=arguments.new is None)
     if file is None and _calibrated(new) and not _calibrated(old):
         before, after = Side(arguments.old, old), Side(f"{new_label} over {arguments.old}", old, new)
     else:
@@ -108,9 +108,12 @@ def _calibrated(document: Document) -> bool:
 
 
 def _sources(
-    new: Document, repository: Repository, catalog: Catalog, output: Output
+    new: Document, repository: Repository, catalog: Catalog, output: Output, *, committed: bool
 ) -> tuple[tuple[ReferenceGpu, ...], Supports]:
-    """Return the reference GPUs, and where the new table is what the sources give, the source behind each band."""
+    """Return the reference GPUs, and where the new table is what the sources give, the source behind each band.
+
+    Where the new table is the ``committed`` one and is not what they give, a note says so.
+    """
     sources = load_sources(repository, catalog, current_day())
     reference = tuple(card for card in sources.reference if not card.extra)
     try:
@@ -119,6 +122,11 @@ def _sources(
         output.note(f"no evidence shown: {error}")
         return reference, {}
     if derivation.document.devices != new.devices:
+        if committed:
+            output.note(
+                "note: the sources of this checkout give another table than the one compared here; "
+                "`python -m generator derive --write` brings it up to date"
+            )
         return reference, {}
     return reference, derived_supports(derivation, sources)
 
@@ -126,7 +134,7 @@ def _sources(
 def _refusal(found: Review) -> str:
     reasons = [
         f"{item.refusal} on {item.device.hardware_class} ({item.device.multiprocessors} SMs)"
-        + (f", {item.key!r} at widths {', '.join(widths(*span) for span in item.ranges)}" if item.key else "")
+        + (f", {item.key!r} at {width_words(item.ranges)}" if item.key else "")
         for item in found.refused[:_NAMED]
     ]
     more = len(found.refused) - len(reasons)

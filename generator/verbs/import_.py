@@ -40,6 +40,7 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     files: dict[Path, bytes] = {}
     rows: list[dict[str, object]] = []
+    classes: dict[str, None] = {}
     for path in arguments.file:
         content = read_bytes(path, str(path))
         taken, notes = take_entries(content, str(path), sha256_of(content), catalog)
@@ -47,6 +48,7 @@ def run(arguments: Namespace, output: Output) -> int:
             output.note(f"note: {note}")
         for item in taken:
             profile = item.profile
+            classes[profile.hardware_class] = None
             if arguments.device not in {None, profile.hardware_class}:
                 continue
             target = repository.sources / "imported" / source_name(profile.hardware_class, profile.multiprocessors)
@@ -74,7 +76,7 @@ def run(arguments: Namespace, output: Output) -> int:
             device = f"{row['hardware_class']} ({row['multiprocessors']} SMs)"
             output.text(f"{row['source']}: {row['keys']} keys of {device}, {state}\n")
         if not rows:
-            output.text(f"nothing taken: no entry of class {arguments.device!r}\n")
+            output.text(f"nothing taken: no entry of class {arguments.device!r}; found {', '.join(classes)}\n")
     return 0 if rows else 1
 
 

@@ -21,6 +21,7 @@ from generator.core.workload import VOLTA
 from generator.errors import UsageError
 from generator.files import read_text
 from generator.gpu.kernel_cache import KernelCache, cache_folder
+from generator.gpu.nvrtc import find_toolkits, toolkit_for
 from generator.progress import tenths
 from generator.repository import find_repository
 from kernels import ROOT, find_families
@@ -77,6 +78,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Compile and report."""
     archs = [_capability(text) for text in arguments.arch.split(",")]
+    for arch, _digits in archs:
+        toolkit_for(arch, find_toolkits())
     catalog = build_catalog(find_families())
     repository = find_repository()
     name = repository.relative(repository.reference)

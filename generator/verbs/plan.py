@@ -35,22 +35,26 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     sources = load_sources(repository, catalog, current_day())
     derivation = derive(sources, catalog, with_extras=True)
-    files = load_round_files(repository.sources / "measured")
-    plans = make_plan(sources, derivation, catalog, rounds=rounds_present(file.round for file in files))
+    measured = repository.sources / "measured"
+    plans = make_plan(
+        sources,
+        derivation,
+        catalog,
+        rounds=rounds_present(file.round for file in load_round_files(measured)),
+    )
     if arguments.json:
         output.json([_json(plan) for plan in plans])
         return 0
     table = Table(
-        "GPU", "SMs", "measured", "imported", "stale", "absent", "unified rounds (2/1/0)", "to measure", title="plan"
+        "GPU", "SMs", "measured", "imported", "stale", "absent", "unified rounds (2/1/0)", "nox session", title="plan"
     )
     for plan in plans:
         name = f"{plan.card.name} (extra)" if plan.card.extra else plan.card.name
         counts = [str(plan.count(state)) for state in (State.MEASURED, State.IMPORTED, State.STALE, State.ABSENT)]
         held = [sum(1 for number in plan.rounds.values() if number == wanted) for wanted in (2, 1, 0)]
         rounds = "/".join(map(str, held)) if plan.rounds else "none needed"
-        table.add_row(
-            name, str(plan.card.multiprocessors), *counts, rounds, f"{plan.command}  (about {plan.seconds:.0f} s)"
-        )
+        session = f"{plan.command.removeprefix('nox -s ')}, about {max(plan.seconds, 1):.0f} s"
+        table.add_row(name, str(plan.card.multiprocessors), *counts, rounds, session)
     output.show(table)
     for plan in plans:
         if plan.missing:

@@ -80,3 +80,12 @@ def test_the_causes_at_the_measured_widths_of_a_cell_stand_beside_its_evidence(c
     ]
     assert "measured on our kernels, gain 0.050, card/two.json; tie: b" in render(found, Format.TEXT)
     assert json.loads(render(found, Format.JSON))["changes"][1]["cause"] == "tie: b"
+
+
+def test_a_long_common_beginning_of_two_origins_is_left_out(catalog: Catalog) -> None:
+    same = "built in: RTX 3090 at 390 W, 2026-09-25; unified routes and two-stage GDN at 420 W, 2026-09-27"
+    routes = {HEAD: bands((2, "gemv"))}
+    old, new = table(entry(routes, origin=same)), table(entry(routes, origin=f"{same}; attn_pv_f16 by hand"))
+    assert review(Side("old", old), Side("new", new), catalog).text_only == (
+        "nvidia-geforce-rtx-3090-sm86, 82 SMs: origin ...'' became ...'; attn_pv_f16 by hand'",
+    )

@@ -11,7 +11,7 @@ from ninfer_device_profiles.bands import MAX_LAST
 from generator.core.review import Strip
 from generator.core.route import RouteKey
 from generator.core.routing import DeviceId, effective_routing
-from generator.core.strips import WIDTH, picture, widths
+from generator.core.strips import WIDTH, picture, width_words, widths
 from tests.core.tables import CLASS, bands, entry, table
 
 if TYPE_CHECKING:
@@ -68,3 +68,8 @@ def test_a_key_that_no_catalog_knows_is_scaled_by_its_own_bands(catalog: Catalog
 )
 def test_a_range_of_widths_reads_plainly(first: int, last: int, text: str) -> None:
     assert widths(first, last) == text
+
+
+def test_one_width_is_a_width_and_more_are_widths() -> None:
+    assert width_words([(8, 8)]) == "width 8"
+    assert width_words([(9, 16), (33, MAX_LAST)]) == "widths 9-16, 33 and up"

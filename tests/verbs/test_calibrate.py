@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,7 +114,7 @@ def test_exit_codes(words: tuple[str, ...], code: int, file: Path) -> None:
 def test_a_missing_evidence_file_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none.json"
     assert calibrate("--replay", str(path)) == 1
-    assert capsys.readouterr().err == f"ninfer-calibrate: {path}: not there; expected a file\n"
+    assert capsys.readouterr().err == f"ninfer-calibrate: {path}: not there; expected a file. Check the path\n"
 
 
 @pytest.mark.parametrize("value", ["0", "1", ""])
@@ -137,3 +138,17 @@ def test_the_resume_command_is_the_one_typed_with_resume() -> None:
         "python -m generator calibrate --only 'a b' --resume"
     )
     assert resume_command(["/bin/ninfer-calibrate", "--resume"]) == "ninfer-calibrate --resume"
+
+
+@pytest.mark.parametrize("words", [(), ("--device", "all")])
+def test_an_environment_without_cupy_is_told_which_extra_it_lacks(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("generator.device_run.find_spec", lambda _name: None)
+    for name in ("NINFER_PROMPT_FAST", "NINFER_LINEAR_ROUTES"):
+        monkeypatch.delenv(name, raising=False)
+    assert calibrate(*words) == 1
+    assert capsys.readouterr().err == (
+        f"ninfer-calibrate: {sys.prefix}: CuPy is not installed there, expected the packages of the extra cuda13 "
+        "(cuda12 for a Tesla V100). Use `nox -s calibrate`, or `pip install -e builtin_profiles -e '.[cuda13]'`\n"
+    )

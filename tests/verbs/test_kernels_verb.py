@@ -67,3 +67,16 @@ def usage(registers: int = 32, static: int = 0, dynamic: int = 0, threads: int =
 )
 def test_a_kernel_that_cannot_launch_says_why(taken: Usage, reason: str) -> None:
     assert obstacle(taken, device_facts(86, ())) == reason
+
+
+def test_an_absent_compiler_is_told_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("generator.verbs.kernels.find_toolkits", lambda: ())
+    assert kernels("--arch", "sm_86,sm_90") == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == (
+        "",
+        (
+            "kernels: no NVRTC for sm_86: found none, expected release 13 or older. Install the package "
+            "'nvidia-cuda-nvrtc' and the runtime headers of the same release.\n"
+        ),
+    )

@@ -110,9 +110,9 @@ def _fifo(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: folder, "a folder; expected a file"),
-        (lambda folder: folder / "absent.json", "not there; expected a file"),
-        (_fifo, "not a regular file; expected a file"),
+        (lambda folder: folder, "a folder; expected a file. Check the path"),
+        (lambda folder: folder / "absent.json", "not there; expected a file. Check the path"),
+        (_fifo, "not a regular file; expected a file. Check the path"),
     ],
 )
 def test_path_that_is_no_file_is_one_line_and_exit_1(
@@ -144,3 +144,46 @@ def test_unknown_verb_is_a_usage_error(command: Command) -> None:
     assert command("bake").code == 2
     assert command("derive", "--bake").code == 2
     assert command("--help").code == 0
+
+
+def test_derive_says_whether_it_wrote_and_what_comes_next(checkout: Path, command: Command) -> None:
+    name = "builtin_profiles/ninfer_device_profiles/device_profiles.json"
+    assert command("derive", "--write", "--root", checkout).err.startswith(f"{name}: unchanged\n")
+    _table(checkout).write_text("{}")
+    written = f"{name}: written; now run `python -m generator emit --write`\n"
+    assert command("derive", "--write", "--root", checkout).err.startswith(written)
+
+
+def test_a_device_that_is_left_out_says_whether_it_is_an_extra_or_unknown(checkout: Path, command: Command) -> None:
+    source = checkout / "builtin_profiles/sources/imported/nvidia-geforce-rtx-3060-sm86.28.json"
+    other = source.with_name("nvidia-geforce-rtx-3061-sm86.28.json")
+    other.write_text(source.read_text().replace("-3060-", "-3061-"))
+    result = command("derive", "--root", checkout)
+    assert result.err.splitlines()[-2:] == [
+        "left out: nvidia-geforce-rtx-3060-sm86 (28 SMs): an extra, which ships only with --with-extras",
+        (
+            "left out: nvidia-geforce-rtx-3061-sm86 (28 SMs): not in reference_gpus.toml; add a [[gpu]] or [[extra]] "
+            "table there to ship it"
+        ),
+    ]
+    everything = command("derive", "--with-extras", "--root", checkout).out
+    assert "67 imported; 14 of them compiled at every width, so not in the table" in everything
+
+
+def test_no_name_is_cut_however_narrow_the_pipe_says_it_is(
+    checkout: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    longest = "nvidia-rtx-pro-6000-blackwell-workstation-edition-sm120"
+    assert f" {longest} " in command("derive", "--root", checkout).out
+    session = "calibrate-rtx-pro-6000-blackwell-max-q-workstation-edition, about "
+    assert f" {session}" in command("plan", "--root", checkout).out
+    catalog = command("catalog").out
+    assert " q4_q5_attn_input/5120x6144x1024 " in catalog
+    assert "\u2026" not in catalog
+
+
+def test_an_import_of_no_entry_names_the_classes_that_there_are(checkout: Path, command: Command) -> None:
+    result = command("import", _table(checkout), "--device", "rtx", "--root", checkout)
+    assert result.code == 1
+    assert result.out.startswith("nothing taken: no entry of class 'rtx'; found nvidia-geforce-rtx-3090-sm86, nvidia-")

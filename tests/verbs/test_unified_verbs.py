@@ -322,3 +322,10 @@ def test_an_import_that_names_too_little_is_a_usage_error(
 ) -> None:
     result = command("bench-unified", "import", *words, "--root", checkout)
     assert (result.code, result.err) == (2, f"python -m generator bench-unified: {message}\n")
+
+
+def test_a_round_that_the_rule_does_not_have_is_a_usage_error(command: Command) -> None:
+    words = ("bench-unified", "commands", "--device", "nvidia-geforce-rtx-3090-sm86/82", "--round", "3")
+    result = command(*words)
+    assert (result.code, result.out) == (2, "")
+    assert "argument --round: invalid choice: 3 (choose from 1, 2)" in result.err

@@ -128,7 +128,7 @@ def test_show_of_an_absent_device_names_what_is_near(command: Command) -> None:
         1,
         "",
         (
-            "ninfer-profiles: nvidia-geforce-rtx-3090-sm86 with 80 SMs: no entry in that layer; "
+            "ninfer-profiles: nvidia-geforce-rtx-3090-sm86 with 80 SMs: no entry in either layer; "
             "list what there is with `ninfer-profiles list`. "
             "Near: nvidia-geforce-rtx-3090-sm86 in the built-in table (same class, 82 SMs instead of 80).\n"
         ),
@@ -431,3 +431,28 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         ["bash", "-c", command], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stderr == ""
+
+
+def test_explain_says_that_a_key_is_unknown_and_what_is_near(command: Command) -> None:
+    code, out, _ = command("explain", "q6_head/248320x512", "2", *RTX_3090)
+    assert code == 0
+    near = "near: q6_head/248320x5120"
+    assert f"  remark          the catalog has no such key, so the engine never asks for it; {near}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("explain", KEY, "x", *RTX_3090), "argument width: 'x': widths are whole numbers from 1 to 2147483647\n"),
+        (("explain", KEY, "0", *RTX_3090), "argument width: '0': widths are whole numbers from 1 to 2147483647\n"),
+        (
+            ("sizes", *RTX_3090, "--max-context", "1e6"),
+            "argument --max-context: '1e6': token counts are whole numbers from 1 to 16777216\n",
+        ),
+    ],
+)
+def test_a_number_that_does_not_read_says_what_is_expected(
+    words: tuple[str, ...], message: str, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*words)[0] == 2
+    assert capsys.readouterr().err.endswith(message)

@@ -113,10 +113,9 @@ def run_shadow(arguments: Namespace, around: Surroundings) -> int:
 
 
 def _width(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= 2147483647:
-        raise argparse.ArgumentTypeError(f"{text!r}: widths are 1 to 2147483647")
-    return value
+    if not text.isdecimal() or not 0 < int(text) <= 2147483647:
+        raise argparse.ArgumentTypeError(f"{text!r}: widths are whole numbers from 1 to 2147483647")
+    return int(text)
 
 
 def _said(answer: LayerAnswer) -> str:

@@ -144,7 +144,7 @@ def run_show(arguments: Namespace, around: Surroundings) -> int:
         arguments.layer
     ]
     if entry is None:
-        raise _nothing(device, place.path, builtin)
+        raise _nothing(device, place.path, builtin, arguments.layer)
     routes = {key: bands for key, bands in sorted(entry.routes.items()) if key.startswith(arguments.key)}
     if arguments.json:
         around.json({**profile_to_json(entry), "routes": {key: list(bands) for key, bands in routes.items()}})
@@ -217,12 +217,13 @@ def _under(entry: Profile, rows: list[_Row]) -> str:
     return "in force"
 
 
-def _nothing(device: DeviceKey, path: str, builtin: Sequence[Profile]) -> AbsentError:
+def _nothing(device: DeviceKey, path: str, builtin: Sequence[Profile], layer: str) -> AbsentError:
     near = near_misses(builtin, device.hardware_class, device.multiprocessors, layer=BUILTIN)
     if exists(path):
         near += near_misses(read_document(path).devices, device.hardware_class, device.multiprocessors, layer=FILE)
+    within = {"joined": "either layer", "file": f"the {FILE}", "builtin": f"the {BUILTIN}"}[layer]
     close = "".join(f" Near: {item.hardware_class} in the {item.layer} ({item.why})." for item in near)
     return AbsentError(
-        f"{device.hardware_class} with {device.multiprocessors} SMs: no entry in that layer; "
+        f"{device.hardware_class} with {device.multiprocessors} SMs: no entry in {within}; "
         f"list what there is with `ninfer-profiles list`.{close}"
     )

@@ -103,7 +103,6 @@ def run_sizes(arguments: Namespace, around: Surroundings) -> int:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if not 0 < value <= 16777216:
-        raise argparse.ArgumentTypeError(f"{text!r}: token counts are 1 to 16777216")
-    return value
+    if not text.isdecimal() or not 0 < int(text) <= 16777216:
+        raise argparse.ArgumentTypeError(f"{text!r}: token counts are whole numbers from 1 to 16777216")
+    return int(text)
