@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from generator.output import Output
 
 _INTERRUPTED = 130
-
-_HELP = """Measure, decide, review and emit device route profiles.
-
-Exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no."""
+_ABOUT = "Measure, decide, review and emit the device route profiles of the NInfer inference engine."
+_EXIT_CODES = "exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +70,7 @@ def run_verb(name: str, words: Sequence[str], *, program: str) -> int:
 
 def _run(name: str, words: Sequence[str], program: str, output: Output) -> int:
     module = load_verb(name)
-    parser = argparse.ArgumentParser(prog=program, description=module.__doc__)
+    parser = argparse.ArgumentParser(prog=program, description=module.__doc__, epilog=_EXIT_CODES)
     module.configure(parser)
     return module.run(parser.parse_args(list(words)), output)
 
@@ -83,14 +81,18 @@ def _told(error: OSError) -> str:
     return f"{where}{error.strerror or error}; check that path, its permissions and the free space"
 
 
+def _verb_line(name: str) -> str:
+    return f"  {name:14} {(load_verb(name).__doc__ or '').splitlines()[0]}"
+
+
 def _no_verb(words: Sequence[str], names: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m generator",
-        description=_HELP,
+        description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:14} {(load_verb(name).__doc__ or '').splitlines()[0]}" for name in names),
+        epilog="\n".join(("verbs:", *map(_verb_line, names), "", _EXIT_CODES)),
     )
-    parser.add_argument("verb", choices=names, help="what to do; VERB --help explains each")
+    parser.add_argument("verb", choices=names, metavar="VERB", help="what to do; VERB --help explains each")
     try:
         parser.parse_args(list(words))
     except SystemExit as stop:

@@ -1,12 +1,22 @@
-"""Types of command-line arguments: what a number may be is said once, and a wrong one is a usage error (exit 2)."""
+"""Arguments that verbs share: what a number may be is said once, and a wrong one is a usage error (exit 2)."""
 
 from __future__ import annotations
 
 import math
 import re
 from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+def add_root(parser: ArgumentParser) -> None:
+    """Add ``--root``, the checkout that a verb reads and writes."""
+    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
 
 
 def device_index(text: str) -> int:

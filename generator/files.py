@@ -15,6 +15,8 @@ from generator.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from generator.output import Output
+
 MAX_SOURCE_BYTES = 64 * 1024 * 1024
 """No source is near this size; a larger file is refused."""
 
@@ -149,3 +151,16 @@ def _unreadable(path: Path, name: str, error: Exception) -> SourceError:
                 return SourceError(f"{name}: {_kind(path.stat().st_mode)}; expected a file. Check the path")
     reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return SourceError(f"{name}: {reason}; check the path and its permissions")
+
+
+def write_report(text: str, path: Path | None, output: Output) -> None:
+    """Write a report to ``path``, or to stdout where there is none.
+
+    Raises:
+        StoreError: the file could not be written; it is as it was.
+    """
+    if path is None:
+        output.text(text)
+        return
+    write_files({path: text.encode()})
+    output.note(f"wrote {path}")

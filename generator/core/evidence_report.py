@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import schedule_at
@@ -269,3 +269,18 @@ def regret_markdown(found: Sequence[Regret], title: str, least: float = 0.0) -> 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines) + "\n"
+
+
+def efficiency_json(item: Efficiency) -> dict[str, object]:
+    """Return one point of the efficiency report as plain JSON values."""
+    return {**asdict(item), "share": item.share, "aim": item.aim}
+
+
+def flip_json(item: Flip) -> dict[str, object]:
+    """Return one cell of the flip report as plain JSON values."""
+    return {**asdict(item), "cause": {"kind": item.cause.cause.value, "reason": item.cause.reason}}
+
+
+def regret_json(item: Regret) -> dict[str, object]:
+    """Return one point of the regret report as plain JSON values."""
+    return {**asdict(item), "loss": item.share}

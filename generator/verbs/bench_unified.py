@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import add_root
 from generator.core.bench_commands import bench_commands, manifest, script
 from generator.core.bench_readers import find_programs
 from generator.core.cases import EVERY_WIDTH
@@ -55,7 +56,7 @@ def configure(parser: ArgumentParser) -> None:
     bring.add_argument("--sm-clock-mhz", type=int, default=0, help="SM clock in MHz")
     bring.add_argument("--date", default="", help="day of the run, YYYY-MM-DD")
     bring.add_argument("--gpu", default="", help="digest of the GPU's UUID")
-    bring.add_argument("--root", type=Path, help="the checkout to write to (default: the one this code runs from)")
+    add_root(bring)
     bring.add_argument("--json", action="store_true", help="print what was written as JSON")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.document import serialise_table
 from rich.table import Table
 
+from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.core.sources import Device
@@ -31,7 +32,7 @@ def configure(parser: ArgumentParser) -> None:
     action.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE instead ('-' for stdout)")
     parser.add_argument("--with-extras", action="store_true", help="ship the extras of reference_gpus.toml too")
     parser.add_argument("--imported-only", action="store_true", help="derive from the imported entries alone")
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
     parser.add_argument("--json", action="store_true", help="print which source answers for each key as JSON")
 
 

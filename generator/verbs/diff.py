@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.document import Document, parse_document
 
+from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.cause import causes, judged_as_recorded
 from generator.core.derive import derive
@@ -22,7 +23,7 @@ from generator.core.strips import width_words
 from generator.core.support import derived_supports
 from generator.errors import GateError, GeneratorError
 from generator.evidence_pair import load_pair
-from generator.files import write_files
+from generator.files import write_report
 from generator.repository import current_day, find_repository, load_sources
 from generator.revision import read_table
 from kernels import find_families
@@ -58,7 +59,7 @@ def configure(parser: ArgumentParser) -> None:
         metavar=("BEFORE", "AFTER"),
         help="evidence behind OLD and NEW of one card; names the cause of each change",
     )
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -66,12 +67,7 @@ def run(arguments: Namespace, output: Output) -> int:
     repository = find_repository(arguments.root)
     catalog = build_catalog(find_families())
     found = _review(arguments, repository, catalog, output)
-    text = render(found, Format(arguments.format))
-    if arguments.output is None:
-        output.text(text)
-    else:
-        write_files({arguments.output: text.encode()})
-        output.note(f"wrote {arguments.output}")
+    write_report(render(found, Format(arguments.format)), arguments.output, output)
     if arguments.gate and found.refused:
         raise GateError(_refusal(found))
     return 0

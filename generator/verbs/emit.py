@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.emitted import emitted_files
@@ -25,7 +26,7 @@ def configure(parser: ArgumentParser) -> None:
     action.add_argument("--write", action="store_true", help="update the committed files")
     action.add_argument("--output", type=Path, metavar="DIR", help="write the files to DIR instead")
     parser.add_argument("--with-extras", action="store_true", help="emit a table that holds the extras too")
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
     parser.add_argument("--json", action="store_true", help="print the files and their digests as JSON")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.evidence_file import dump_evidence, evidence_name
 from generator.core.imported import source_name, take_entries, write_imported
@@ -30,7 +31,7 @@ def configure(parser: ArgumentParser) -> None:
         "--log", type=Path, help="stderr of the run that printed the file (ninfer-calibrate --print --detail)"
     )
     parser.add_argument("--device", metavar="CLASS", help="take the entries of this hardware class alone")
-    parser.add_argument("--root", type=Path, help="the checkout to write to (default: the one this code runs from)")
+    add_root(parser)
     parser.add_argument("--json", action="store_true", help="print what was taken as JSON")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.core.plan import State, make_plan
@@ -26,7 +26,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("--keys", action="store_true", help="list every key, not only counts")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import add_root
 from generator.pipeline import STAGES, Release
 from generator.repository import current_day, find_repository, source_date_epoch
 
@@ -21,7 +22,7 @@ def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     parser.add_argument("--output", type=Path, default=Path("dist"), metavar="DIR", help="folder of the results (dist)")
     parser.add_argument("--with-extras", action="store_true", help="ship the extras of reference_gpus.toml too")
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generator.arguments import add_root
 from generator.core.bench_readers import judged_cases
 from generator.core.cases import EVERY_WIDTH
 from generator.core.gain_picture import draw_gains
@@ -47,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--grid", type=Path, help="judge with this width grid (TOML) instead of the committed one")
     parser.add_argument("--picture", type=Path, metavar="DIR", help="write one SVG a device and key")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--root", type=Path, help="the checkout (default: the one this code runs from)")
+    add_root(parser)
 
 
 def run(arguments: Namespace, output: Output) -> int:

@@ -16,7 +16,7 @@ from generator.arguments import device_index, share
 from generator.calibration import calibrate
 from generator.core.catalog import build_catalog
 from generator.core.evidence_file import load_evidence
-from generator.core.evidence_report import regret_markdown, regrets
+from generator.core.evidence_report import regret_json, regret_markdown, regrets
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
 from generator.core.workload import select_routes
@@ -50,6 +50,7 @@ def configure(parser: ArgumentParser) -> None:
         help=f"list larger losses (default: {LIMITS.min_gain})",
     )
     parser.add_argument("--most", type=share, metavar="SHARE", help="exit 3 if the mean loss is larger")
+    parser.add_argument("--json", action="store_true", help="print every point as JSON, largest loss first")
 
 
 def run(arguments: Namespace, output: Output) -> int:
@@ -70,7 +71,10 @@ def run(arguments: Namespace, output: Output) -> int:
             "name a document that has one with --table"
         )
     found = tuple(item for item in regrets(evidence, catalog, entry.routes) if item.key.startswith(arguments.only))
-    output.text(regret_markdown(found, f"{label} on {device.name}", arguments.least))
+    if arguments.json:
+        output.json([regret_json(item) for item in found])
+    else:
+        output.text(regret_markdown(found, f"{label} on {device.name}", arguments.least))
     shares = [item.share for item in found if item.share is not None]
     mean = sum(shares) / len(shares) if shares else 0.0
     if arguments.most is not None and mean > arguments.most:

@@ -11,6 +11,7 @@ from generator.core.evidence import Evidence, Outcome
 from generator.core.evidence_report import (
     efficiencies,
     efficiency_markdown,
+    flip_json,
     flips,
     flips_markdown,
     regret_markdown,
@@ -50,6 +51,10 @@ def test_flips_name_both_answers_and_both_reasons() -> None:
     found, cells = flips(first, second, CATALOG, LIMITS, Rule.GUARDED)
     assert cells == 1
     assert (found[0].first, found[0].second) == ("c", "")
+    assert flip_json(found[0])["cause"] == {
+        "kind": "times changed",
+        "reason": "compiled took 1.111 and then 1.026 of c's time",
+    }
     text = flips_markdown(first, second, CATALOG, LIMITS)
     assert "1 of 1 cells differ (100.00%). Hidden twins switched: 0 of 2." in text
     assert (

@@ -73,6 +73,22 @@ def test_a_diff_with_the_evidence_of_both_sides_names_the_cause(
     ]
 
 
+def test_reports_as_json_hold_every_point(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, table = str(files[0]), str(tmp_path / "profiles.json")
+    assert run_verb("calibrate", ["--replay", file, "--out", table, "--quiet"], program="c") == 0
+    capsys.readouterr()
+    assert run_verb("flips", [file, str(files[1]), "--json"], program="flips") == 0
+    assert json.loads(capsys.readouterr().out) == {"cells": 492, "flips": [], "rule": "guarded"}
+    assert run_verb("verify", ["--replay", file, "--table", table, "--json"], program="verify") == 0
+    points = json.loads(capsys.readouterr().out)
+    assert len(points) == 492
+    assert set(points[0]) == {"key", "width", "chosen", "fastest", "chosen_us", "fastest_us", "loss"}
+    assert run_verb("efficiency", [file, "--json"], program="efficiency") == 0
+    assert isinstance(json.loads(capsys.readouterr().out), list)
+
+
 def test_runs_of_two_cards_are_not_compared(
     catalog: Catalog, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
