@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from generator.pipeline import STAGES
 from generator.verbs import verb_names
 
 if TYPE_CHECKING:
@@ -33,6 +34,23 @@ def test_every_link_leads_to_a_file_of_the_project(root: Path) -> None:
         for target in _LINK.findall(page.read_text()):
             if not target.startswith("https://"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_of_docs_is_reached_from_the_readme(root: Path) -> None:
+    reached, waiting = set(), [root / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        found = {
+            (page.parent / target).resolve() for target in _LINK.findall(page.read_text()) if target.endswith(".md")
+        }
+        waiting += sorted(found - reached)
+    assert set((root / "docs").glob("*.md")) <= reached
+
+
+def test_the_release_page_lists_the_stages_in_order(root: Path) -> None:
+    rows = re.findall(r"^\| (\w+) \|", (root / "docs/releasing.md").read_text(), re.MULTILINE)
+    assert rows == ["stage", *(stage.name for stage in STAGES)]
 
 
 def test_every_session_and_verb_that_a_page_names_exists(root: Path) -> None:
