@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 _ABOUT = "Measure, decide, review and emit the device route profiles of the NInfer inference engine."
 _EXIT_CODES = "exit codes: 0 done, 1 failed, 2 usage, 3 a gate said no"
+_LONGEST, _HEAD, _TAIL = 4000, 3000, 600
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +55,7 @@ def run_verb(name: str, words: Sequence[str], *, program: str) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except (GeneratorError, ProfileError) as error:
-        text = str(error) if isinstance(error, ToolError) else printable(str(error))
+        text = str(error) if isinstance(error, ToolError) else _one_line(str(error))
         output.error(f"{program}: {text}")
         return error.exit_code
     except KeyboardInterrupt:
@@ -63,7 +64,7 @@ def run_verb(name: str, words: Sequence[str], *, program: str) -> int:
     except BrokenPipeError:
         return 1
     except OSError as error:
-        output.error(f"{program}: {printable(_told(error))}")
+        output.error(f"{program}: {_one_line(_told(error))}")
         return 1
     return code
 
@@ -73,6 +74,13 @@ def _run(name: str, words: Sequence[str], program: str, output: Output) -> int:
     parser = argparse.ArgumentParser(prog=program, description=module.__doc__, epilog=_EXIT_CODES)
     module.configure(parser)
     return module.run(parser.parse_args(list(words)), output)
+
+
+def _one_line(text: str) -> str:
+    """Return ``text`` as one line that a screen holds: control characters visible, the middle left out."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_HEAD]} ({len(text) - _HEAD - _TAIL} characters left out) {text[-_TAIL:]}"
+    return printable(text)
 
 
 def _told(error: OSError) -> str:

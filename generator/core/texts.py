@@ -26,6 +26,8 @@ def load_json(text: str | bytes, source: str, remedy: str, *, error: type[Genera
         value: object = json.loads(decoded, parse_constant=_no_constant, object_pairs_hook=_object)
         if "\\ud" in decoded or "\\uD" in decoded:
             json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as found:
+        raise error(f"{source}: byte {found.start} is not UTF-8; {remedy}") from None
     except UnicodeEncodeError:
         raise error(f"{source}: not JSON: a text holds half of a surrogate pair; {remedy}") from None
     except RecursionError:
