@@ -17,7 +17,7 @@ from generator.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PLACE = r"(?P<key>\S+) w=(?P<width>[1-9][0-9]*)"
+_PLACE = r"(?P<key>\S+) w=(?P<width>[1-9][0-9]{0,9})"
 _DECISION = re.compile(rf"{_PLACE} compiled (?P<compiled>\S+) us -> (?P<schedule>\S+) (?P<us>\S+) us")
 _REFUSAL = re.compile(rf"{_PLACE} (?P<schedule>\S+) rejected: (?P<reason>output differs by \S+)")
 _DETAIL = re.compile(rf"{_PLACE} (?P<schedule>\S+) (?P<us>\S+) us \(compiled (?P<compiled>\S+) us\)")

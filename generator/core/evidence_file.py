@@ -204,7 +204,7 @@ def _whole(evidence: Evidence, at: Place) -> None:
         seen.add(trial.place)
         if trial.key not in known:
             here["key"].stop(trial.key, "expected one of the keys listed under 'keys'")
-        if trial.outcome is Outcome.TIMED and not trial.first_us and not trial.chosen:
+        if trial.outcome is Outcome.TIMED and not trial.first_us:
             here["first_us"].stop([], "a timed trial has samples")
         if evidence.bench is BenchKind.KERNELS and len(trial.first_us) in {1, 2}:
             here["first_us"].stop(list(trial.first_us), "bench 'kernels' stores every sample, at least 3")
@@ -344,6 +344,8 @@ def trial_from_json(value: object, at: Place) -> Trial:
     if not 1 <= width <= MAX_LAST:
         at["width"].stop(width, f"a width is from 1 to {MAX_LAST}")
     second = _typed(data.get("second_us", []), list, at["second_us"])
+    if [] in second:
+        at["second_us"].stop(second, "a round of the second pass has samples")
     return Trial(
         key=RouteKey(_get(data, "key", str, at)),
         width=width,

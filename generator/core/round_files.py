@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from generator.core.rounds import (
+    MOST_US,
     PROGRAM_DEFAULT,
     SCHEMA,
     SCHEMA_VERSION,
@@ -133,7 +133,7 @@ def _time(fact: object, cases: dict[tuple[object, ...], Case]) -> Time:
     median, least, p95 = fact["median_us"], fact.get("min_us"), fact.get("p95_us")
     samples = tuple(fact.get("samples_us", ()))
     for value in (median, least, p95, *samples):
-        if value is not None and not (type(value) is float and 0 < value < math.inf) and not is_time(value):
+        if value is not None and not (type(value) is float and 0 < value < MOST_US) and not is_time(value):
             raise ValueError(f"time {value!r} is not a number above 0")
     return Time(
         RouteKey(str(fact["key"])), _TABLES[fact["table"]], case, execution, cache, width, median, least, p95, samples

@@ -7,7 +7,6 @@ fact a line, sorted, so that two rounds can be compared by eye and written again
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -28,6 +27,9 @@ PROGRAM_DEFAULT = "program default"
 """Judge each case in the execution that its benchmark program has by default."""
 
 _CLASS = re.compile(r"nvidia(-[a-z0-9]+)*-sm[0-9]{2,3}")
+MOST_US = 1e300
+"""Times are below it, so that ratios and sums of them stay numbers."""
+
 _COUNT = re.compile(r"[1-9][0-9]{0,5}")
 
 
@@ -283,5 +285,5 @@ def _object(lines: Mapping[str, str]) -> str:
 
 
 def is_time(value: object) -> bool:
-    """Return whether ``value`` can be a time: a finite number above 0."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    """Return whether ``value`` can be a time: a number above 0 and below `MOST_US`."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < MOST_US

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -83,7 +84,7 @@ def changed_json(draw: DrawFn, text: str) -> str:
         if not holders:
             break
         holder = draw(st.sampled_from(holders))
-        remove, value = draw(st.booleans()) and draw(st.booleans()), draw(st.sampled_from(VALUES))
+        remove, value = draw(st.booleans()) and draw(st.booleans()), deepcopy(draw(st.sampled_from(VALUES)))
         if isinstance(holder, dict):
             name = draw(st.sampled_from(sorted(holder)))
             if remove:
@@ -93,7 +94,7 @@ def changed_json(draw: DrawFn, text: str) -> str:
         else:
             place = draw(st.integers(0, len(holder) - 1))
             if remove:
-                holder.append(holder[place])
+                holder.append(deepcopy(holder[place]))
             else:
                 holder[place] = value
     changed = json.dumps(data)
