@@ -53,6 +53,8 @@ def locked(target: str, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     lock = FileLock(target + LOCK_SUFFIX, timeout=wait_s)
     try:
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)  # noqa: PTH103, PTH120 - paths stay text
+        # Where no file can be created the lock would wait as if another process held it.
+        os.close(os.open(target + LOCK_SUFFIX, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666))
         lock.acquire()
     except Timeout as error:
         raise StoreError(

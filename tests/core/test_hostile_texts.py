@@ -144,7 +144,7 @@ def use(text: str, other: Evidence) -> None:
     load_evidence(dump_evidence(outcomes.evidence), "again")
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_evidence_is_read_and_used_or_refused(evidence: Evidence, data: st.DataObject) -> None:
     text = data.draw(changed(dump_evidence(evidence)))
@@ -154,7 +154,7 @@ def test_evidence_is_read_and_used_or_refused(evidence: Evidence, data: st.DataO
 ROUND = serialise_round(make_round(1, times_of({**both(16, 100.5, 90), **both(20, 200, 180)})))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(changed(ROUND))
 def test_round_files_are_read_and_selected_or_refused(text: bytes) -> None:
     other = make_round(2, times_of({**both(16, 100.5, 90), **both(20, 200, 180)}))
@@ -164,7 +164,7 @@ def test_round_files_are_read_and_selected_or_refused(text: bytes) -> None:
 OUTPUTS = outputs_of(DEVICE, 1, Table.LEGACY, lambda *_: 12.5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(OUTPUTS)), st.data())
 def test_benchmark_outputs_are_read_or_refused(name: str, data: st.DataObject) -> None:
     text = data.draw(changed_bytes(OUTPUTS[name][:1500] + "\n"))
@@ -184,7 +184,7 @@ def entry(evidence: Evidence) -> Profile:
     return measured_profile(evidence, bands)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_an_engines_log_and_entry_are_read_or_refused(entry: Profile, data: st.DataObject) -> None:
     text = data.draw(changed_bytes("\n".join(log_of(entry, CATALOG)) + "\n"))
@@ -195,7 +195,7 @@ def test_an_engines_log_and_entry_are_read_or_refused(entry: Profile, data: st.D
     only_ours(lambda: evidence_name(read(), "-engine"))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_imported_sources_and_documents_are_read_or_refused(entry: Profile, data: st.DataObject) -> None:
     source = data.draw(changed(write_imported(Imported(profile=entry, file="a.json", sha256="0" * 64))))
@@ -205,7 +205,7 @@ def test_imported_sources_and_documents_are_read_or_refused(entry: Profile, data
     only_ours(lambda: take_entries(document, "document.json", "0" * 64, CATALOG))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(changed_bytes(MANIFEST), changed_bytes(GRID), changed_bytes(OVERRIDES), changed_bytes(REFERENCE))
 def test_toml_files_are_read_or_refused(manifest: bytes, grid: bytes, overrides: bytes, reference: bytes) -> None:
     only_ours(lambda: parse_manifest(utf8(manifest, "m.toml"), "m.toml"))
