@@ -14,7 +14,7 @@ from ninfer_device_profiles.document import Profile, parse_document, serialise
 from ninfer_device_profiles.errors import ProfileError
 from ninfer_device_profiles.model import Document
 
-from generator.calibration import calibrate, recorded_rule
+from generator.calibration import calibrate
 from generator.core.bench_readers import find_programs, judged_cases
 from generator.core.bench_readers.read import read_output
 from generator.core.catalog import build_catalog
@@ -29,11 +29,12 @@ from generator.core.manifest import parse_grid, parse_manifest
 from generator.core.measured import measured_source
 from generator.core.overrides import parse_overrides
 from generator.core.provenance import measured_profile
+from generator.core.recorded_rule import recorded_rule, rule_facts
 from generator.core.reference import parse_reference_gpus
 from generator.core.round_files import parse_round
 from generator.core.rounds import Table, serialise_round
 from generator.core.route import HardwareClass, RouteKey
-from generator.core.sweep import Sweep, rule_facts
+from generator.core.sweep import Sweep
 from generator.core.texts import load_json, load_toml
 from generator.core.unified import select
 from generator.core.verdict import Rule
