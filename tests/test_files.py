@@ -20,8 +20,8 @@ def odd_paths(folder: Path) -> dict[str, Path]:
     with (folder / "huge").open("wb") as handle:
         handle.truncate(MAX_SOURCE_BYTES + 1)
     return {
-        "a folder; expected a file": folder,
-        "not there; expected a file": folder / "absent",
+        "a folder; expected a file. Check the path": folder,
+        "not there; expected a file. Check the path": folder / "absent",
         "Too many levels of symbolic links; check the path and its permissions": folder / "loop",
         f"{MAX_SOURCE_BYTES + 1} bytes; expected at most {MAX_SOURCE_BYTES}. Check the path": folder / "huge",
         "File name too long; check the path and its permissions": folder / ("x" * 5000),
@@ -37,7 +37,7 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None
     for path in (tmp_path / "fifo", Path("/dev/zero"), Path("/dev/null")):
         with pytest.raises(SourceError) as caught:
             read_bytes(path, "f")
-        assert str(caught.value) == "f: not a regular file; expected a file"
+        assert str(caught.value) == "f: not a regular file; expected a file. Check the path"
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
