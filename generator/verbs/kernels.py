@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ARCH = re.compile(r"sm_([0-9]{2,3})[af]?")
 _SHOWN = 40
 
-DEFAULT_ARCHS = "sm_86,sm_89,sm_90,sm_120"
+DEFAULT_ARCHS = "sm_70,sm_86,sm_89,sm_90,sm_120"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

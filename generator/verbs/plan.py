@@ -35,13 +35,8 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     sources = load_sources(repository, catalog, current_day())
     derivation = derive(sources, catalog, with_extras=True)
-    measured = repository.sources / "measured"
-    plans = make_plan(
-        sources,
-        derivation,
-        catalog,
-        rounds=rounds_present(file.round for file in load_round_files(measured)),
-    )
+    files = load_round_files(repository.sources / "measured")
+    plans = make_plan(sources, derivation, catalog, rounds=rounds_present(file.round for file in files))
     if arguments.json:
         output.json([_json(plan) for plan in plans])
         return 0

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from generator.__main__ import run_verb
+from generator.core.reference import parse_reference_gpus
 from generator.core.resources import Usage, device_facts, obstacle
 from generator.errors import CompileError
 from generator.gpu.nvrtc import find_toolkits, toolkit_for
+from generator.verbs.kernels import DEFAULT_ARCHS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +50,9 @@ def test_every_kernel_of_a_route_is_reported_and_the_second_run_compiles_nothing
 
 def test_an_architecture_that_does_not_read_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert kernels("--arch", "ampere") == 2
-    assert capsys.readouterr().err == ("kernels: --arch 'ampere': expected a list such as sm_86,sm_89,sm_90,sm_120\n")
+    assert capsys.readouterr().err == (
+        "kernels: --arch 'ampere': expected a list such as sm_70,sm_86,sm_89,sm_90,sm_120\n"
+    )
 
 
 def usage(registers: int = 32, static: int = 0, dynamic: int = 0, threads: int = 256) -> Usage:
@@ -80,3 +84,8 @@ def test_an_absent_compiler_is_told_once(capsys: pytest.CaptureFixture[str], mon
             "'nvidia-cuda-nvrtc' and the runtime headers of the same release.\n"
         ),
     )
+
+
+def test_every_reference_card_is_compiled_for_unless_told(root: Path) -> None:
+    cards = parse_reference_gpus((root / "builtin_profiles/reference_gpus.toml").read_text(), "x")
+    assert {f"sm_{card.capability}" for card in cards} <= set(DEFAULT_ARCHS.split(","))
