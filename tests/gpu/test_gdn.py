@@ -55,7 +55,7 @@ def inputs(heads: int, kind: str) -> dict[str, NDArray[Any]]:
     values = {"q": rows(16), "k": rows(16), "v": rows(heads), **gates(kind, random, heads)}
     values["state_in"] = (random.standard_normal((heads, 128, 128)) * 0.3).astype(np.float32)
     if kind == "extreme":
-        values["q"][::11] = values["k"][::7] = values["v"][::13] = 0
+        values["q"][5::11] = values["k"][3::7] = values["v"][4::13] = 0
     return values
 
 
