@@ -18,7 +18,6 @@
 // operands in shared memory and in not splitting K.
 #include "cp_async.cuh"
 #include "mma.cuh"
-#include "prefetch.cuh"
 #include "reduce.cuh"
 #include "ternary.cuh"
 
@@ -53,7 +52,6 @@ extern "C" __global__ void __launch_bounds__(128, 3)
                 __nv_bfloat16* out_0, __nv_bfloat16* out_1, int k, int split, int stride_0, int stride_1, int live, int padded,
                 int add) {
   constexpr int kRows = 128, kColumns = 64, kXStride = 128 + 16;
-  constexpr int kHintSteps = 16;  // K steps between a hint to the L2 and the copy: one step in flight does not cover the latency
   struct Stage {
     unsigned char weights[kRows * 32];
     unsigned char x[kColumns * kXStride];
@@ -91,26 +89,16 @@ extern "C" __global__ void __launch_bounds__(128, 3)
     if (step % 8 == 0)
       cp_async_cg(weight_scales[step / 8 % 2] + threadIdx.x * 8, scales + (threadIdx.x * groups + step));
   };
-  // A thread hints the 128-byte line of its row that holds the codes of `step` and the three after it.
-  const auto hint = [&](int step) {
-    if (step < groups) prefetch_l2(codes + (threadIdx.x * groups + step) * 32u);
-  };
-
   const unsigned lane_word = (warp_row + g) * 32 + half_of(g, 0) + 4 * l;
   float acc[4][4][4] = {};
   fetch(0);
   cp_async_commit();
 #pragma unroll 1
-  for (int step = 4; step < kHintSteps; step += 4) hint(step);
-#pragma unroll 1
-  for (int at = threadIdx.x * 64; at < kRows * groups; at += 128 * 64) prefetch_l2(scales + at);
-#pragma unroll 1
-  for (int step = 0; step < groups; ++step) {
+  for (unsigned step = 0; step < static_cast<unsigned>(groups); ++step) {
     cp_async_wait<0>();
     __syncthreads();
     if (step + 1 < groups) fetch(step + 1);
     cp_async_commit();
-    if (step % 4 == 0) hint(step + kHintSteps);
     const Stage& stage = stages[step % 2];
     unsigned b[4][2][4];
 #pragma unroll

@@ -53,7 +53,7 @@ def cases(route: Route, widths: Sequence[int], device: DeviceFacts) -> Iterator[
     operation = route.operation
     if operation is None:
         return
-    for width in widths or route.widths:
+    for width in [width for width in widths or route.widths if width <= route.widths[-1]]:
         plans: dict[tuple[Launch, ...], list[Schedule]] = {}
         legal = [item.schedule for item in route.candidates if item.legal(width)]
         for schedule in (COMPILED, *legal):
