@@ -283,12 +283,12 @@ class GpuBench:
         return self._time(subjects, rounds, 0, {})
 
     def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
-        """Time ``subjects`` again in the rule's number of rounds, each of the full number of samples."""
+        """Time ``subjects`` again in the rule's number of rounds, each of the full number of samples.
+
+        No warm-ups: the first pass has just run the same graphs.
+        """
         lost: dict[Subject, Measured] = {}
-        rounds = [
-            self._time(subjects, self._limits.samples, self._limits.warmups, lost)
-            for _ in range(self._limits.second_pass_rounds)
-        ]
+        rounds = [self._time(subjects, self._limits.samples, 0, lost) for _ in range(self._limits.second_pass_rounds)]
         return {s: tuple(taken[s] for taken in rounds) for s in subjects if all(s in taken for taken in rounds)}
 
     def floor_us(self, width: int) -> float | None:
