@@ -11,11 +11,18 @@
 // (tokens, Heads); state FP32 (Heads, 128 value dims, 128 key dims); u, w, vn BF16 (Heads, chunks, 64, 128); sums FP32
 // (Heads, chunks, 64), the G; snapshots BF16 (Heads, chunks, 128 value dims, 128 key dims), S at the start of a chunk.
 //
+// This is the compiled route: chunks of 64 and tensor-core products between chunks make it parallel over the prompt except
+// for the state passing; the two-stage prefill walks chunks of 16 with everything of a chunk in one CTA.
+//
 // gdn_l2: grid ceil(rows / 16), block 256. Rows of 128, one half warp each.
-// gdn_wy_prepare<Heads, Warps, Volta>: grid (Heads, chunks), block 32 * Warps; Warps 4 or 8.
-// gdn_state_passing<Heads, Strip, Volta>: grid (128 / Strip, Heads), block 16 * Strip; Strip 16 or 32 value dims a CTA.
-// gdn_output<Heads, Volta>: grid (ceil(chunks / per_cta), Heads), block 128; a CTA walks per_cta chunks.
+// gdn_wy_prepare<Heads, Warps, Volta>: grid (Heads, chunks), block 32 * Warps, dynamic shared memory 51712 bytes (k, v, a
+//   64x72 FP32 square, gates); Warps 4 or 8.
+// gdn_state_passing<Heads, Strip, Volta>: grid (128 / Strip, Heads), block 16 * Strip, dynamic shared memory
+//   32768 + 800 * Strip bytes (w, k, u, Vn, the state); Strip 16 or 32 value dims a CTA.
+// gdn_output<Heads, Volta>: grid (ceil(chunks / per_cta), Heads), block 128, dynamic shared memory 32768 bytes (k then Vn,
+//   q then the snapshot); a CTA walks per_cta chunks.
 // gdn_recurrent<Heads>: grid (Heads, 1, 8), block 128; a warp holds 4 value dims, a lane 4 key dims of each.
+//   Heads 48 or 32; Volta: see include/gdn.cuh.
 #include "gdn.cuh"
 #include "reduce.cuh"
 
@@ -229,7 +236,6 @@ __global__ void __launch_bounds__(16 * Strip)
   const Tile<Strip> u_tile{reinterpret_cast<__nv_bfloat16*>(memory) + 2 * kTile};
   const Tile<kChunk> vn_tile{reinterpret_cast<__nv_bfloat16*>(memory) + 2 * kTile + kChunk * Strip};
   float* states = reinterpret_cast<float*>(memory + 4 * kTile + 4 * kChunk * Strip);  // (Strip, kStateStride)
-  float* gates = states + Strip * kStateStride;                                       // (64)
 
   const int lane = lane_id(), group = threadIdx.x / 32 / kWarps, part = threadIdx.x / 32 % kWarps;
   const int row = lane / 4, col = lane % 4 * 2;

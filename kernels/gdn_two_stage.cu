@@ -13,11 +13,12 @@
 //
 // gdn_two_stage_prepare<Heads, Ctas, Volta>: grid (Heads, chunks), block 256, no dynamic shared memory.
 // gdn_two_stage_recurrence<Heads, Dv, Roles, Fetcher, Stages, Volta>: grid (128 / Dv, Heads), block
-// 32 * (max(Dv / 16, 1) * Roles + Fetcher), dynamic shared memory Stages * Stage<Dv>::kBytes, and 2048 bytes a strip where Roles = 2. A warp holds a strip of S, 16
-// value dims by 128 key dims, in registers.
-//   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Roles 1:
-//   one warp a strip, 2: one for D and one for the outputs; Fetcher: one more warp makes all copies; Stages >= 2 + Roles chunks in shared memory; Volta: see
-//   include/gdn.cuh. Sharing a strip's keys between warps was slower on an H200: the sums cross at every chunk.
+// 32 * (max(Dv / 16, 1) * Roles + Fetcher), dynamic shared memory Stages * Stage<Dv>::kBytes, and 2048 bytes a strip where
+// Roles = 2. A warp holds a strip of S, 16 value dims by 128 key dims, in registers.
+//   Heads 48 or 32; Ctas 1 to 8 CTAs per SM to leave registers for; Dv 8, 16, 32, 64 value dims of a CTA; Roles 1: one
+//   warp a strip, 2: one for D and one for the outputs; Fetcher: one more warp makes all copies; Stages >= 2 + Roles chunks
+//   in shared memory; Volta: see include/gdn.cuh. Sharing a strip's keys between warps was slower on an H200 (2026-11-29):
+//   the partial sums cross the CTA at every chunk.
 #include "gdn.cuh"
 #include "reduce.cuh"
 
