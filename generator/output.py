@@ -9,6 +9,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import RenderableType
+    from rich.text import Text
 
 LEAST_COLUMNS = 20
 """A table in fewer columns shows nothing."""
@@ -31,6 +33,7 @@ _WIDEST = 1000
 """Widest table that a file or a pipe gets, in columns."""
 
 _DIGITS = 7
+_STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Output(Protocol):
@@ -67,7 +70,20 @@ def consoles(environment: Mapping[str, str]) -> tuple[Console, Console]:
 
 
 def _console(file: IO[str], **width: Any) -> Console:
-    return Console(file=file, markup=False, emoji=False, highlight=False, **width)
+    return _Console(file=file, markup=False, emoji=False, highlight=False, **width)
+
+
+def harmless(text: str) -> str:
+    r"""Return ``text`` with what would steer a terminal as ``\uXXXX``, which JSON reads as the same character."""
+    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class _Console(Console):
+    """Shows texts of files as they are: cells of a table and notes pass through here."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return ``text`` harmless."""
+        return super().render_str(harmless(text), **options)
 
 
 class _Closed(io.StringIO):
@@ -89,9 +105,9 @@ class ConsoleOutput:
         self.err = err
 
     def text(self, text: str) -> None:
-        """Write ``text`` to stdout as it is."""
+        """Write ``text`` to stdout, harmless to a terminal."""
         with _taken(self._out):
-            self._out.file.write(text)
+            self._out.file.write(harmless(text))
             self._out.file.flush()
 
     def show(self, renderable: RenderableType) -> None:
@@ -105,7 +121,9 @@ class ConsoleOutput:
                 console = _console(console.file, width=max(needed, console.width))
         with _taken(self._out), console.capture() as captured:
             console.print(renderable)
-        self.text(captured.get())
+        with _taken(self._out):
+            self._out.file.write(captured.get())
+            self._out.file.flush()
 
     def note(self, text: str) -> None:
         """Write one line to stderr, without markup; what stderr does not take is no reason to stop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from rich.table import Table
 
 from generator import __main__ as command
 from generator.errors import CompileError, GeneratorError
-from generator.output import LEAST_COLUMNS, consoles
+from generator.output import LEAST_COLUMNS, ConsoleOutput, consoles
 
 ROOT = Path(__file__).parent.parent
 NINES = "9" * 37 + "..."
@@ -64,6 +66,23 @@ def test_a_terminal_without_unicode_or_width_still_shows_a_table() -> None:
 @pytest.mark.parametrize("columns", ["", "0", "1", "-5", "x", "٣", "9" * 5000])
 def test_odd_columns_leave_room_for_text(columns: str) -> None:
     assert min(console.width for console in consoles({"COLUMNS": columns})) >= LEAST_COLUMNS
+
+
+def test_no_text_of_a_file_steers_the_terminal_or_is_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    output = ConsoleOutput(*consoles({"COLUMNS": "200"}))
+    hostile = "[/red] :smile: \x1b[2J\x9b \u202e \udcff"
+    output.text(f"{hostile}\n")
+    output.note(hostile)
+    output.json(hostile)
+    table = Table(hostile, title=hostile)
+    table.add_row(hostile)
+    output.show(table)
+    printed = capsys.readouterr()
+    shown = "[/red] :smile: \\u001b[2J\\u009b \\u202e \\udcff"
+    assert printed.out.splitlines()[0] == shown
+    assert json.loads(printed.out.splitlines()[1]) == hostile
+    assert printed.out.count(shown) == 5
+    assert printed.err == f"{shown}\n"
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
