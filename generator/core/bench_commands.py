@@ -86,7 +86,7 @@ def folder_of(number: int, table: Table) -> str:
 
 def script(commands: Sequence[Command], device: Device, number: int) -> str:
     """Return a shell script that runs both tables of round ``number`` in the round's order."""
-    lines = ["#!/bin/sh", f"# unified/* benchmarks of {device}, round {number}", "set -eu"]
+    lines = ["#!/bin/sh", f"# unified/* benchmarks of {device}, round {number}", "set -eux"]
     for table in usual_order(number):
         folder = folder_of(number, table)
         lines.append(f"mkdir -p {folder}")

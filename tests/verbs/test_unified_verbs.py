@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -329,3 +331,19 @@ def test_a_round_that_the_rule_does_not_have_is_a_usage_error(command: Command) 
     result = command(*words)
     assert (result.code, result.out) == (2, "")
     assert "argument --round: invalid choice: 3 (choose from 1, 2)" in result.err
+
+
+def test_the_script_shows_each_command_and_ends_at_the_first_that_fails(command: Command, tmp_path: Path) -> None:
+    words = ("--device", "nvidia-geforce-rtx-3090-sm86/82", "--round", "1", "--only", "unified/fp8_linear_add")
+    script = command("bench-unified", "commands", *words).out
+    (tmp_path / "ninfer_benches").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "ninfer_benches").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 3
+    shown = ran.stderr.splitlines()
+    assert shown[0] == "+ mkdir -p round-1-legacy"
+    assert "ninfer_fp8_linear_add_bench --k 6144" in shown[-1]
+    assert len([line for line in shown if "ninfer_fp8" in line and line.startswith("+")]) <= 2
