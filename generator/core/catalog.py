@@ -26,16 +26,17 @@ class Catalog:
         """Return the routes that calibration measures, in the engine's measuring order."""
         return tuple(sorted((r for r in self.routes.values() if r.calibrated), key=lambda route: route.order))
 
-    def route(self, key: str) -> Route:
+    def route(self, key: str, where: str = "") -> Route:
         """Return the route of ``key``.
 
         Raises:
-            CatalogError: the catalog has no such key.
+            CatalogError: the catalog has no such key; the message begins with ``where`` the key was found.
         """
         found = self.routes.get(RouteKey(key))
         if found is None:
+            place = f"{where}: " if where else ""
             raise CatalogError(
-                f"route key {key!r}: not among the {len(self.routes)} keys of this catalog; "
+                f"{place}route key {key!r}: not among the {len(self.routes)} keys of this catalog; "
                 "list them with `python -m generator catalog`"
             )
         return found

@@ -82,8 +82,8 @@ def derive(sources: Sources, catalog: Catalog, *, with_extras: bool = False) -> 
         answers[device] = _answers(
             device, sources, catalog, imported.get(device), selected=selected.get(device), evidence_files=evidence_files
         )
-        for key in answers[device]:
-            catalog.route(key)
+        for key, answer in answers[device].items():
+            catalog.route(key, f"{answer.kind.label}, {answer.file} [{device.hardware_class!r}]")
         profiles.append(
             _profile(shipped[device], answers[device], imported.get(device), evidence_files, selected.get(device))
         )

@@ -80,7 +80,7 @@ def _check(profile: Profile, source: str, catalog: Catalog, notes: list[str]) ->
         )
     for key, bands in profile.routes.items():
         where = f"{source} [{profile.hardware_class!r}] ['routes'] [{key!r}]"
-        route = catalog.routes.get(catalog.route(key).key)
+        route = catalog.routes.get(catalog.route(key, f"{source} [{profile.hardware_class!r}]").key)
         assert route is not None
         first = 1
         for band in bands:

@@ -79,7 +79,7 @@ def _override(row: object, where: str, catalog: Catalog) -> Override:
         raise SourceError(f"{where}['multiprocessors']: found {count!r}; expected a positive integer")
     if not isinstance(expires, dt.date) or isinstance(expires, dt.datetime):
         raise SourceError(f"{where}['expires']: found {expires!r}; expected a date such as 2027-03-31")
-    route = catalog.route(row["key"])
+    route = catalog.route(row["key"], f"{where}['key']")
     bands = _bands(row["bands"], f"{where}['bands']")
     for band in bands:
         if band.schedule and route.candidate(band.schedule) is None:

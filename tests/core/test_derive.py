@@ -153,7 +153,7 @@ def test_two_imported_entries_of_one_device_are_an_error(catalog: Catalog) -> No
 
 
 def test_key_outside_the_catalog_is_an_error(catalog: Catalog) -> None:
-    with pytest.raises(CatalogError, match="route key 'made_up'"):
+    with pytest.raises(CatalogError, match=r"^imported, engine.json \['nvidia-test-sm86'\]: route key 'made_up': not"):
         derive(Sources(reference=(CARD,), imported=(_imported(made_up=(Band(1, "x"),)),)), catalog)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,7 +58,8 @@ def test_mistake_in_a_decision_is_named(old: str, new: str, message: str, catalo
 
 
 def test_unknown_key_in_a_decision_is_an_error(catalog: Catalog) -> None:
-    with pytest.raises(CatalogError, match="route key 'attn_packed'"):
+    where = re.escape("overrides.toml ['override'][0]['key']")
+    with pytest.raises(CatalogError, match=f"^{where}: route key 'attn_packed': not"):
         parse_overrides(GOOD.replace("attn_pack_gqa", "attn_packed"), "overrides.toml", catalog)
 
 
