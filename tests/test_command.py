@@ -18,15 +18,17 @@ from generator.output import LEAST_COLUMNS, ConsoleOutput, consoles
 
 ROOT = Path(__file__).parent.parent
 NINES = "9" * 37 + "..."
+CHECK = "check that path or stream, its permissions and the free space."
 REMEDY = "expected a stream that takes the result. Free space, or send the output elsewhere"
 
 
 def run(words: str, **environment: str | None) -> tuple[int, str]:
-    """Run a shell line in which ``GENERATOR`` stands for the command; return its exit code and what stderr took."""
+    """Run a shell line in which ``GENERATOR`` and ``PROFILES`` stand for commands; return exit code and stderr."""
     inherited = {name: value for name, value in os.environ.items() if environment.get(name, "") is not None}
     given = {name: value for name, value in environment.items() if value is not None}
     path = os.pathsep.join((str(ROOT), str(ROOT / "builtin_profiles")))
     line = words.replace("GENERATOR", f"{sys.executable} -m generator")
+    line = line.replace("PROFILES", f"{sys.executable} -m ninfer_device_profiles")
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
         env={**inherited, "PYTHONPATH": path, **given},
@@ -51,6 +53,10 @@ def run(words: str, **environment: str | None) -> tuple[int, str]:
             f"python -m generator catalog: stdout: Bad file descriptor; {REMEDY}\n",
         ),
         ("GENERATOR catalog --json | true", 1, ""),
+        ("PROFILES list >/dev/full", 1, f"ninfer-profiles: stdout: No space left on device; {CHECK}\n"),
+        ("PROFILES path >&-", 1, f"ninfer-profiles: stdout: Bad file descriptor; {CHECK}\n"),
+        ("PROFILES list --json | true", 1, ""),
+        ("PROFILES show --nonsense 2>/dev/full >&-", 2, ""),
         ("GENERATOR catalog --digest 2>&- >&-", 1, ""),
     ],
 )
@@ -162,6 +168,15 @@ def test_a_number_that_is_none_is_a_usage_error(
 ) -> None:
     assert command.main(words) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
+
+
+@pytest.mark.parametrize("words", [("kernels",), ("verify", "--replay", "absent.json")])
+def test_a_prefix_of_no_key_is_a_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([*words, "--only", "zzz"]) == 2
+    assert capsys.readouterr().err == (
+        f"python -m generator {words[0]}: --only 'zzz': selects none of the 67 calibrated route keys; list them with "
+        "`python -m generator catalog`\n"
+    )
 
 
 @pytest.mark.parametrize("value", ["-1", "text", "1e9", " 5 ", "٣", "253402300800", "9" * 5000])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from ninfer_device_profiles.commands import answers, checks, completion, entries, launches
@@ -42,18 +45,27 @@ VERBS: dict[str, tuple[Configure, Run]] = {
 }
 
 
+class _Closed(io.StringIO):
+    """Stands for a stream that the caller closed."""
+
+    def write(self, _text: str, /) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    around = Surroundings(out=sys.stdout, environment=os.environ, platform=sys.platform)
-    code = run(sys.argv[1:] if argv is None else argv, around, sys.stderr)
+    out, err = sys.stdout or _Closed(), sys.stderr or _Closed()
+    around = Surroundings(out=out, environment=os.environ, platform=sys.platform)
+    code = run(sys.argv[1:] if argv is None else argv, around, err)
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        out.flush()
+    except OSError:  # what is buffered would fail again when the interpreter ends
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        return code or 1
     return code
 
 
@@ -63,20 +75,28 @@ def run(argv: Sequence[str], around: Surroundings, err: TextIO) -> int:
     try:
         arguments = parser.parse_args(list(argv))
         arguments.verbs = verbs
-        return VERBS[arguments.verb][1](arguments, around)
+        code = VERBS[arguments.verb][1](arguments, around)
+        around.out.flush()
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     except ProfileError as error:
-        err.write(f"{PROGRAM}: {printable(str(error))}\n")
+        _say(err, str(error))
         return error.exit_code
     except BrokenPipeError:
         return 1
     except OSError as error:
-        err.write(f"{PROGRAM}: {printable(str(error))}\n")
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "stdout"
+        _say(err, f"{where}: {error.strerror or error}; check that path or stream, its permissions and the free space.")
         return 1
     except KeyboardInterrupt:
-        err.write(f"{PROGRAM}: interrupted\n")
+        _say(err, "interrupted")
         return _INTERRUPTED
+    return code
+
+
+def _say(err: TextIO, text: str) -> None:
+    with suppress(OSError):
+        err.write(f"{PROGRAM}: {printable(text)}\n")
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:

@@ -117,6 +117,14 @@ class Nvrtc:
         self._check(self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
         return major.value, minor.value
 
+    def capabilities(self) -> tuple[int, ...]:
+        """Return the capabilities that this release compiles for, ascending, as major * 10 + minor."""
+        number = ctypes.c_int()
+        self._check(self._library.nvrtcGetNumSupportedArchs(ctypes.byref(number)), "nvrtcGetNumSupportedArchs")
+        found = (ctypes.c_int * number.value)()
+        self._check(self._library.nvrtcGetSupportedArchs(found), "nvrtcGetSupportedArchs")
+        return tuple(sorted(found))
+
     def compile(
         self, source: str, name: str, options: Sequence[str], expressions: Sequence[str]
     ) -> tuple[bytes, dict[str, str], str]:

@@ -17,11 +17,11 @@ from generator.core.dispatch import dispatcher
 from generator.core.reference import parse_reference_gpus
 from generator.core.resources import Usage, device_facts, obstacle
 from generator.core.route import COMPILED
-from generator.core.workload import VOLTA
+from generator.core.workload import VOLTA, select_routes
 from generator.errors import UsageError
 from generator.files import read_text
 from generator.gpu.kernel_cache import KernelCache, cache_folder
-from generator.gpu.nvrtc import find_toolkits, toolkit_for
+from generator.gpu.nvrtc import find_toolkits, load_nvrtc, toolkit_for
 from generator.progress import tenths
 from generator.repository import find_repository
 from kernels import ROOT, find_families
@@ -81,6 +81,7 @@ def run(arguments: Namespace, output: Output) -> int:
     for arch, _digits in archs:
         toolkit_for(arch, find_toolkits())
     catalog = build_catalog(find_families())
+    select_routes(catalog, only=arguments.only)
     repository = find_repository()
     name = repository.relative(repository.reference)
     cards = parse_reference_gpus(read_text(repository.reference, name), name)
@@ -112,6 +113,10 @@ def _capability(text: str) -> tuple[str, int]:
     found = _ARCH.fullmatch(arch)
     if found is None:
         raise UsageError(f"--arch {text[:_SHOWN]!r}: expected a list such as {DEFAULT_ARCHS}")
+    known = load_nvrtc(toolkit_for(arch, find_toolkits()).library).capabilities()
+    if int(found[1]) not in known:
+        names = ", ".join(f"sm_{capability}" for capability in known)
+        raise UsageError(f"--arch {arch!r}: this NVRTC does not compile for it; expected some of {names}")
     return arch, int(found[1])
 
 

@@ -56,6 +56,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Measure or read, and report."""
     catalog = build_catalog(find_families())
+    select_routes(catalog, only=arguments.only)
     if arguments.replay is not None:
         name = str(arguments.replay)
         evidence = load_evidence(read_text(arguments.replay, name), name)

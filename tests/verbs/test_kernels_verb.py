@@ -55,6 +55,13 @@ def test_an_architecture_that_does_not_read_is_a_usage_error(capsys: pytest.Capt
     )
 
 
+def test_an_architecture_that_no_release_knows_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kernels("--arch", "sm_999") == 2
+    assert capsys.readouterr().err.startswith(
+        "kernels: --arch 'sm_999': this NVRTC does not compile for it; expected some of sm_"
+    )
+
+
 def usage(registers: int = 32, static: int = 0, dynamic: int = 0, threads: int = 256) -> Usage:
     return Usage(registers=registers, static_shared_bytes=static, dynamic_shared_bytes=dynamic, threads=threads)
 

@@ -245,10 +245,17 @@ def test_there_may_be_no_entries_at_all(command: Command) -> None:
     assert command("path", "--file", "a\0b")[1].splitlines()[2] == "  state     absent"
 
 
+CHECK = "check that path or stream, its permissions and the free space."
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (OSError(5, "Input/output error"), 1, "ninfer-profiles: [Errno 5] Input/output error\n"),
+        (
+            OSError(5, "Input/output error"),
+            1,
+            "ninfer-profiles: stdout: Input/output error; check that path or stream, its permissions and the free space.\n",
+        ),
         (BrokenPipeError(), 1, ""),
         (KeyboardInterrupt(), 130, "ninfer-profiles: interrupted\n"),
     ],
