@@ -254,7 +254,7 @@ CHECK = "check that path or stream, its permissions and the free space."
         (
             OSError(5, "Input/output error"),
             1,
-            "ninfer-profiles: stdout: Input/output error; check that path or stream, its permissions and the free space.\n",
+            f"ninfer-profiles: stdout: Input/output error; {CHECK}\n",
         ),
         (BrokenPipeError(), 1, ""),
         (KeyboardInterrupt(), 130, "ninfer-profiles: interrupted\n"),
