@@ -5,11 +5,13 @@ Processor time is compared, so that other work on the machine does not decide.
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from generator.__main__ import COLLECT_AFTER
 from generator.core.bench_readers import find_programs
 from generator.core.bench_readers.read import read_output
 from generator.core.cases import Expected
@@ -22,7 +24,7 @@ from kernels.widths import UNIFIED_GRID
 from tests.core.unified_rounds import DEVICE, make_round
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -45,6 +47,14 @@ def _times(table: Table) -> list[Time]:
         Time(key, table, case, "eager", "cold", width, _median(table, place), 60.0, 140.0)
         for place, (key, case, width) in enumerate(points)
     ]
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_the_command_sets_it() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*COLLECT_AFTER)
+    yield
+    gc.set_threshold(*before)
 
 
 @pytest.fixture(scope="module")

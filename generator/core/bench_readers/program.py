@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from generator.errors import SourceError
@@ -35,6 +36,12 @@ class LeftOut:
     """A row that is left out on purpose; rows of one reason are counted together."""
 
     reason: str
+
+
+@cache
+def _whole(text: str) -> int:
+    """Return the whole number in ``text``, 0 where there is none; outputs repeat few of them many times."""
+    return int(text) if _WHOLE.fullmatch(text) else 0
 
 
 class Row:
@@ -106,9 +113,10 @@ class Row:
             SourceError: it is another text, or nobody says it.
         """
         value = self.get(name)
-        if not _WHOLE.fullmatch(value) or int(value) == 0:
+        number = _whole(value)
+        if number == 0:
             raise SourceError(f"{self.at(name)}: {name} {value!r}; expected a whole number above 0")
-        return int(value)
+        return number
 
     def time(self, name: str) -> float | None:
         """Return the field ``name`` in microseconds; None for ``nan``.
@@ -121,11 +129,11 @@ class Row:
             time = float(value)
         except ValueError:
             time = -1.0
+        if 0 < time < math.inf and "_" not in value:
+            return time
         if math.isnan(time):
             return None
-        if not math.isfinite(time) or time <= 0 or "_" in value:
-            raise SourceError(f"{self.at(name)}: {name} {value!r}; expected microseconds above 0, or nan")
-        return time
+        raise SourceError(f"{self.at(name)}: {name} {value!r}; expected microseconds above 0, or nan")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
