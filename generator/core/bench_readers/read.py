@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from generator.core.bench_readers.lines import Lines
 from generator.core.bench_readers.program import LeftOut, Program, Row
 from generator.core.rounds import Source, Table, Time
+from generator.core.uncollected import uncollected
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ def read_output(
     """
     reader = _Reader(name, programs, device=device, table=table, program=program, settings=settings or {})
     lines = Lines(chunks, name)
-    for number, text in lines:
-        reader.line(number, text)
-    return reader.reading(lines)
+    with uncollected():
+        for number, text in lines:
+            reader.line(number, text)
+        return reader.reading(lines)
 
 
 class _Reader:
