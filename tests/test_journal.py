@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from generator.core.route import CatalogDigest
 from generator.errors import EvidenceError
 from generator.journal import Header, Journal
+from tests.core.hostile import changed
 from tests.core.toy import DEVICE, KEY, point, timed
 
 if TYPE_CHECKING:
@@ -73,3 +77,24 @@ def test_starting_anew_keeps_the_interrupted_journal_beside_it(journal: Journal)
     assert journal.path.with_name("card.jsonl.previous").read_text() == before
     journal.finish()
     assert not journal.path.exists()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.data())
+def test_whatever_a_journal_holds_it_is_resumed_or_refused(journal: Journal, data: st.DataObject) -> None:
+    journal.start(HEADER)
+    journal.add(ITEM.keys[0], ITEM.trials)
+    lines = journal.path.read_text().splitlines()
+    place = data.draw(st.integers(0, len(lines) - 1))
+    odd = [line.encode() for line in lines]
+    odd[place] = data.draw(changed(lines[place]))
+    journal.path.write_bytes(b"\n".join(odd) + b"\n")
+    with suppress(EvidenceError):
+        journal.resume(HEADER)
+
+
+def test_a_line_separator_inside_a_reason_is_no_end_of_line(journal: Journal) -> None:
+    trial = replace(ITEM.trials[0], reason="a\u2028b")
+    journal.add(ITEM.keys[0], (trial,))
+    finished, _ = journal.resume(HEADER)
+    assert finished == {KEY: (ITEM.keys[0], (trial,))}
