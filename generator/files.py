@@ -90,6 +90,19 @@ def listed(folder: Path, name: str, pattern: str = "*") -> tuple[Path, ...]:
     return tuple(sorted(path for path in (folder / item for item in names) if path.match(pattern)))
 
 
+def listed_below(folder: Path, name: str, *patterns: str) -> tuple[Path, ...]:
+    """Return what is below ``folder`` and matches one pattern a level, sorted; as `listed` at every level.
+
+    Raises:
+        SourceError: a folder on the way cannot be read.
+    """
+    found = listed(folder, name, patterns[0])
+    for pattern in patterns[1:]:
+        names = {path: f"{name}/{path.relative_to(folder).as_posix()}" for path in found if path.is_dir()}
+        found = tuple(item for path, label in names.items() for item in listed(path, label, pattern))
+    return found
+
+
 def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
     """Write the files whose content differs, all of them or none; return those written.
 

@@ -19,7 +19,7 @@ from generator.core.reference import parse_reference_gpus
 from generator.core.selected import selected_sources
 from generator.core.sources import Sources
 from generator.errors import DifferenceError, SourceError, UsageError
-from generator.files import listed, read_bytes, utf8
+from generator.files import listed, listed_below, read_bytes, utf8
 from generator.round_store import load_grids, load_round_files
 
 if TYPE_CHECKING:
@@ -95,11 +95,6 @@ def find_repository(root: Path | None = None) -> Repository:
     return repository
 
 
-def _evidence_files(measured: Path) -> tuple[Path, ...]:
-    folders = [path for path in listed(measured, "sources/measured") if path.is_dir()]
-    return tuple(path for folder in folders for path in listed(folder, f"sources/measured/{folder.name}", "*.json"))
-
-
 def sha256_of(content: bytes) -> str:
     """Return the SHA-256 of ``content`` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
@@ -135,14 +130,14 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
             path.relative_to(repository.sources / "measured").as_posix(),
             load_evidence(take_text(path), repository.relative(path)),
         )
-        for path in _evidence_files(repository.sources / "measured")
+        for path in listed_below(repository.sources / "measured", "sources/measured", "*", "*.json")
     )
     measured = tuple(
         measured_source(item, name, digests[f"sources/measured/{name}"], catalog) for name, item in evidence
     )
     rounds = load_round_files(repository.sources / "measured")
     digests |= {f"sources/measured/{file.name}": file.sha256 for file in rounds}
-    for path in sorted((repository.sources / "measured").glob("*/rounds/grid.toml")):
+    for path in listed_below(repository.sources / "measured", "sources/measured", "*", "rounds", "grid.toml"):
         take(path)
     grids = load_grids(repository.sources / "measured")
     return Sources(

@@ -13,7 +13,7 @@ from generator.core.rounds import Round, merge_rounds, merge_times, serialise_ro
 from generator.core.route import HardwareClass
 from generator.core.selected import RoundFile
 from generator.errors import SourceError
-from generator.files import read_bytes, read_chunks, read_text
+from generator.files import listed_below, read_bytes, read_chunks, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def load_round_files(folder: Path) -> tuple[RoundFile, ...]:
         SourceError: a file stands under another name than its content asks for, or cannot be read.
     """
     files: list[RoundFile] = []
-    for path in sorted(folder.glob("*/rounds/*.json")):
+    for path in listed_below(folder, "sources/measured", "*", "rounds", "*.json"):
         name = path.relative_to(folder).as_posix()
         content = read_bytes(path, name)
         item = parse_round(content, name)
@@ -50,7 +50,10 @@ def load_grids(folder: Path) -> dict[HardwareClass, Grid]:
     Raises:
         SourceError: a file is no grid, or cannot be read.
     """
-    return {_class_of(path): load_grid(path) for path in sorted(folder.glob("*/rounds/grid.toml"))}
+    return {
+        _class_of(path): load_grid(path)
+        for path in listed_below(folder, "sources/measured", "*", "rounds", "grid.toml")
+    }
 
 
 def load_grid(path: Path) -> Grid:

@@ -10,7 +10,7 @@ import pytest
 from ninfer_device_profiles.errors import StoreError
 
 from generator.errors import SourceError
-from generator.files import MAX_SOURCE_BYTES, listed, read_bytes, read_chunks, read_text, write_files
+from generator.files import MAX_SOURCE_BYTES, listed, listed_below, read_bytes, read_chunks, read_text, write_files
 
 
 def odd_paths(folder: Path) -> dict[str, Path]:
@@ -65,6 +65,15 @@ def test_sources_that_cannot_be_seen_are_not_absent(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         listed(tmp_path / "file", "sources")
     assert str(caught.value) == "sources: Not a directory; expected a readable folder"
+
+
+def test_files_below_folders_are_found_and_a_folder_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    for name in ("b/rounds/1.json", "a/rounds/2.json", "a/rounds/x.toml", "a/other/3.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "file").touch()
+    found = listed_below(tmp_path, "sources", "*", "rounds", "*.json")
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["a/rounds/2.json", "b/rounds/1.json"]
 
 
 def test_several_files_are_written_all_or_none(tmp_path: Path) -> None:
