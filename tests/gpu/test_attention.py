@@ -43,11 +43,14 @@ pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.timeout(600)]
 
 WINDOW = 8192
 TOKENS = 256
-DEPTHS = (1, 3, 8, 31, 33, 64, 97, 129, 150, 333, 1000, 4097, 5003, 8191)
+DEPTHS = (1, 3, 8, 33, 64, 129, 150, 333, 1000, 5003, 8191)
 """Around pages, key blocks, splits and the split rule's steps; 1 and 3 leave most of eight columns without a key."""
 
-PROMPTS = ((1, 1), (17, 17), (64, 129), (200, 1003), (256, 4032), (129, 8191))
+PROMPTS = ((1, 1), (17, 17), (64, 129), (200, 1003), (256, 2050), (65, 8191))
 """(tokens, depth)."""
+
+FP16_DEPTHS = (150, 5003)
+"""Depths at which every third tier runs with FP16 sums too."""
 
 ERROR = 6e-3
 """Bound of |got - wanted| / |wanted|: BF16 results, FP16 probabilities."""
@@ -98,11 +101,11 @@ class Bed:
             out[:, 6 * head : 6 * head + 6] = block.reshape(tokens, 6, 256)
         return out
 
-    def run(self, plan: tuple[Launch, ...]) -> NDArray[np.float64]:
-        """Run ``plan`` on poisoned outputs and return all of ``out``."""
+    def run(self, plan: tuple[Launch, ...], tokens: int = TOKENS) -> NDArray[np.float64]:
+        """Run ``plan`` on poisoned outputs and return the first ``tokens`` tokens of ``out``."""
         self.arena.restore(self.arena.poisoned())
         self.arena.run(plan, self.kernels)
-        return self.arena.read(Plane("out", TOKENS * ROW)).astype(np.float64).reshape(TOKENS, 24, 256)
+        return self.arena.read(Plane("out", tokens * ROW)).astype(np.float64).reshape(tokens, 24, 256)
 
 
 @pytest.fixture(scope="module", params=CODINGS)
@@ -155,8 +158,8 @@ def test_every_tier_agrees_at_every_depth_with_and_without_fp16_sums(bed: Bed) -
     runs = {}
     for depth in DEPTHS:
         for tokens in range(1, min(depth, 8) + 1):
-            for tier in TIERS[row_tiles(tokens)]:
-                for pv_f16 in (False, True):
+            for place, tier in enumerate(TIERS[row_tiles(tokens)]):
+                for pv_f16 in (False, True)[: 2 if depth in FP16_DEPTHS and place % 3 == 0 else 1]:
                     call = SmallCall(
                         coding=bed.coding, tokens=tokens, envelope=WINDOW, out="out", first_token=8 - tokens
                     )
@@ -167,7 +170,7 @@ def test_every_tier_agrees_at_every_depth_with_and_without_fp16_sums(bed: Bed) -
     wrong = {}
     for case, plan in runs.items():
         depth, tokens = case[:2]
-        error = _error(bed.run(plan)[8 - tokens : 8], wanted[depth][8 - tokens :])
+        error = _error(bed.run(plan, 8)[8 - tokens :], wanted[depth][8 - tokens :])
         if not error < ERROR:
             wrong[case] = error
     assert wrong == {}
@@ -184,10 +187,11 @@ def test_the_prompt_kernels_agree_at_odd_sizes(bed: Bed) -> None:
         for name, launch in launches.items():
             plans[tokens, depth, name] = (upload_positions(depth - tokens, tokens), launch)
     bed.load(plans.values())
+    wanted = {(tokens, depth): bed.expected(tokens, depth) for tokens, depth in PROMPTS}
     wrong = {}
     for (tokens, depth, name), plan in plans.items():
         got = bed.run(plan)
-        error = _error(got[:tokens], bed.expected(tokens, depth))
+        error = _error(got[:tokens], wanted[tokens, depth])
         if not error < ERROR or not np.isnan(got[tokens:]).all():
             wrong[tokens, depth, name] = error
     assert wrong == {}
@@ -209,7 +213,7 @@ def test_parallel_tiles_agree(bed: Bed, columns: int) -> None:
     upload = upload_positions(depth - columns, columns), tile_metadata(columns // tile, tile)
     plan = (*upload, *call.launches(asker("", pv_f16=False), bed.device))
     bed.load([plan])
-    assert _error(bed.run(plan)[:columns], bed.expected(columns, depth)) < ERROR
+    assert _error(bed.run(plan, columns), bed.expected(columns, depth)) < ERROR
 
 
 @pytest.mark.parametrize(("depth", "splits"), [(150, 4), (1000, 16), (4097, 33), (8191, 64)])
