@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.document import parse_document
 from ninfer_device_profiles.errors import ProfileError
+from ninfer_device_profiles.jsontext import MAX_BYTES
 
 from generator.core.engine_evidence import engine_evidence
 from generator.core.engine_log import parse_log
@@ -99,7 +100,7 @@ def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[bytes
     assert process.stdout is not None
     assert process.stderr is not None
     printed: list[bytes] = []
-    collector = threading.Thread(target=lambda: printed.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
+    collector = threading.Thread(target=lambda: printed.append(_collected(process)), daemon=True)
     collector.start()
     lines: list[str] = []
     try:
@@ -119,8 +120,24 @@ def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[bytes
         collector.join()
         process.stdout.close()
         process.stderr.close()
+    if len(printed[0]) > MAX_BYTES:
+        raise EngineError(
+            f"{binary}: printed more than {MAX_BYTES} bytes and was stopped; expected one entry on stdout. "
+            "Give the engine's ninfer-calibrate to --engine"
+        )
     if code:
         how = f"ended by signal {-code}" if code < 0 else f"exit status {code}"
         told = next((line for line in reversed(lines) if line.strip()), "nothing on stderr")[:_SHOWN]
         raise EngineError(f"{binary}: {how}: {told!r}; nothing was stored. Mend that and calibrate again")
     return b"".join(printed), lines
+
+
+def _collected(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what the tool prints to stdout; one that prints more than a document may hold is stopped."""
+    assert process.stdout is not None
+    content = process.stdout.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        process.terminate()
+        while process.stdout.read(MAX_BYTES):
+            pass
+    return content

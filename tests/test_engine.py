@@ -189,3 +189,11 @@ def test_import_with_the_log_of_the_run_makes_evidence(
     assert set(evidence.run) >= {"entry_sha256", "log_sha256", "statistic"}
     assert run_verb("import", [entry, entry, "--log", log, "--root", str(checkout)], program="import") == 2
     assert capsys.readouterr().err == "import: --log with 2 files; a log is of one entry. Import that one alone\n"
+
+
+def test_a_tool_that_never_stops_printing_is_stopped(tmp_path: Path, catalog: Catalog) -> None:
+    path = _tool(tmp_path, "while True:\n    sys.stdout.write('x' * 1000000)\n")
+    assert _error(path, catalog) == (
+        f"{path}: printed more than 16777216 bytes and was stopped; expected one entry on stdout. "
+        "Give the engine's ninfer-calibrate to --engine"
+    )
