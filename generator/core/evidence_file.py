@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -63,11 +62,6 @@ def dump_evidence(evidence: Evidence) -> str:
         f' "trials": {_lines(trial_to_json(item) for item in trials)}',
     ]
     return "{\n" + ",\n".join(head) + "\n}\n"
-
-
-def evidence_digest(evidence: Evidence) -> str:
-    """Return the SHA-256 of the canonical text, 64 hexadecimal digits."""
-    return hashlib.sha256(dump_evidence(evidence).encode()).hexdigest()
 
 
 def evidence_name(evidence: Evidence, suffix: str = "") -> str:

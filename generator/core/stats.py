@@ -1,8 +1,7 @@
-"""Statistics of samples: medians as the engine takes them, geometric means, the noise of a key."""
+"""Statistics of samples: medians as the engine takes them, the noise of a key."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,17 +22,6 @@ def median(samples: Sequence[float]) -> float:
 def gain(rival_us: float, base_us: float) -> float:
     """Return the share of ``base_us`` that ``rival_us`` saves: 0.03 is 3 % faster, negative is slower."""
     return 1.0 - rival_us / base_us
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of positive ``values``.
-
-    Raises:
-        ValueError: there are no values, or one is not above 0.
-    """
-    if not values or min(values) <= 0:
-        raise ValueError(f"geometric mean of {list(values)!r}; needs one or more values above 0")
-    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
 
 def noise(ratios: Iterable[float], factor: float) -> float:

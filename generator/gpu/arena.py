@@ -19,7 +19,7 @@ from generator.gpu.compile import Compiled, compile_unit
 from generator.gpu.dependent import launch_dependent, supported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -215,12 +215,3 @@ def helper_kernels(arch: str) -> Kernels:
         kernels.load("check", compile_unit(folder, "check", checks, arch))
         _helpers[device] = kernels
     return _helpers[device]
-
-
-def compile_plans(folder: Path, plans: Iterable[Sequence[Launch]], arch: str) -> Mapping[str, Compiled]:
-    """Compile every kernel that ``plans`` name, one unit a source."""
-    wanted: dict[str, set[str]] = {}
-    for plan in plans:
-        for launch in plan:
-            wanted.setdefault(launch.source, set()).add(launch.kernel)
-    return {source: compile_unit(folder, source, sorted(names), arch) for source, names in wanted.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generator.core.stats import gain, geometric_mean, median, noise
+from generator.core.stats import gain, median, noise
 
 
 def test_median_of_an_even_count_is_the_upper_middle() -> None:
@@ -19,12 +19,6 @@ def test_no_samples_have_no_median() -> None:
 
 def test_gain_is_the_share_saved() -> None:
     assert gain(97.0, 100.0) == pytest.approx(0.03)
-
-
-def test_geometric_mean_of_a_gain_and_its_inverse_is_one() -> None:
-    assert geometric_mean([0.8, 1.25]) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="needs one or more values above 0"):
-        geometric_mean([1.0, 0.0])
 
 
 def test_one_disturbed_point_does_not_make_the_noise() -> None:
