@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, Variant
-from generator.core.cases import BLACKWELL, Expected
+from typing import TYPE_CHECKING
+
+from generator.core.bench_readers.program import (
+    CACHES,
+    EXECUTIONS,
+    LeftOut,
+    Point,
+    Program,
+    Row,
+    format_variants,
+    policy_case,
+)
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
+
+if TYPE_CHECKING:
+    from generator.core.cases import Expected
 
 _FORMATS = {
     "q4q5": ("q4_q5_attn_input", "7168+7168x5120"),
@@ -34,7 +47,7 @@ def _point(row: Row) -> Point | LeftOut:
 
 def _cases(name: str) -> tuple[Expected, ...]:
     return tuple(
-        Expected(case=Case(shape, fmt, policy), capability=BLACKWELL if policy in {"a4", "a8"} else 0)
+        policy_case(shape, fmt, policy)
         for fmt, (key, shape) in _FORMATS.items()
         if key == name
         for policy in _POLICIES.get(fmt, ("",))
@@ -66,9 +79,5 @@ PROGRAM = Program(
     defaults={"execution": "eager", "cache": "cold"},
     has_execution=True,
     arguments="{options} --tokens {widths} --csv-out {out}",
-    variants=tuple(
-        Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)
-        for fmt in _FORMATS
-        for policy in _POLICIES.get(fmt, ("",))
-    ),
+    variants=format_variants(_FORMATS, _POLICIES),
 )

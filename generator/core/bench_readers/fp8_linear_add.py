@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
-from generator.core.cases import BLACKWELL, Expected
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant, policy_case
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
 
@@ -20,13 +19,7 @@ def _point(row: Row) -> Point | LeftOut:
 PROGRAM = Program(
     name="ninfer_fp8_linear_add_bench",
     point=_point,
-    feeds={
-        _KEY: tuple(
-            Expected(case=Case(f"5120x{k}", "fp8", policy), capability=BLACKWELL if policy == "a8" else 0)
-            for k in _DEPTHS
-            for policy in _POLICIES
-        )
-    },
+    feeds={_KEY: tuple(policy_case(f"5120x{k}", "fp8", policy) for k in _DEPTHS for policy in _POLICIES)},
     columns=(
         "op",
         "weight_type",

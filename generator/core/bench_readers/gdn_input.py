@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, Variant
-from generator.core.cases import BLACKWELL, Expected
+from generator.core.bench_readers.program import (
+    CACHES,
+    EXECUTIONS,
+    LeftOut,
+    Point,
+    Program,
+    Row,
+    format_variants,
+    policy_case,
+)
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
 
@@ -30,10 +38,7 @@ PROGRAM = Program(
     name="ninfer_gdn_input_proj_bench",
     point=_point,
     feeds={
-        KEYS[fmt]: tuple(
-            Expected(case=Case(shape, fmt, policy), capability=BLACKWELL if policy in {"a4", "a8"} else 0)
-            for policy in _POLICIES.get(fmt, ("",))
-        )
+        KEYS[fmt]: tuple(policy_case(shape, fmt, policy) for policy in _POLICIES.get(fmt, ("",)))
         for fmt, shape in SHAPES.items()
     },
     columns=(
@@ -55,9 +60,5 @@ PROGRAM = Program(
     defaults={"execution": "eager", "cache": "cold"},
     has_execution=True,
     arguments="{options} --tokens {widths} --csv-out {out}",
-    variants=tuple(
-        Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)
-        for fmt in SHAPES
-        for policy in _POLICIES.get(fmt, ("",))
-    ),
+    variants=format_variants(SHAPES, _POLICIES),
 )

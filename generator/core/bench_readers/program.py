@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from generator.core.cases import BLACKWELL, Expected
+from generator.core.rounds import Case
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from generator.core.cases import Expected
-    from generator.core.rounds import Case, Table
+    from generator.core.rounds import Table
     from generator.core.route import RouteKey
 
 
@@ -181,6 +182,20 @@ class Program:
     variants: tuple[Variant, ...] = (Variant(),)
     has_execution: bool = False
     refusal: str = ""
+
+
+def format_variants(formats: Iterable[str], policies: Mapping[str, Sequence[str]]) -> tuple[Variant, ...]:
+    """Return the runs of a program that takes ``--format``, and ``--FORMAT-policy`` where a format has policies."""
+    return tuple(
+        Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)
+        for fmt in formats
+        for policy in policies.get(fmt, ("",))
+    )
+
+
+def policy_case(shape: str, fmt: str, policy: str) -> Expected:
+    """Return a case to judge; low-precision activations (A4, A8) need Blackwell."""
+    return Expected(case=Case(shape, fmt, policy), capability=BLACKWELL if policy in {"a4", "a8"} else 0)
 
 
 EXECUTIONS = ("eager", "graph")

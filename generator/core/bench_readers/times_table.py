@@ -7,8 +7,8 @@ NVFP4 and Q4 additions.
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row
-from generator.core.cases import BLACKWELL, Expected
+from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, policy_case
+from generator.core.cases import Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
 from generator.errors import SourceError
@@ -27,9 +27,7 @@ PROGRAM = Program(
     point=_point,
     feeds={
         RouteKey("unified/nvfp4_linear_add"): tuple(
-            Expected(case=Case(f"5120x{k}", "nvfp4", policy), capability=BLACKWELL if policy == "a4" else 0)
-            for k in (6144, 17408)
-            for policy in ("a16", "a4")
+            policy_case(f"5120x{k}", "nvfp4", policy) for k in (6144, 17408) for policy in ("a16", "a4")
         ),
         RouteKey("unified/q4_linear_add"): (Expected(case=Case("5120x6144", "q4")),),
     },
