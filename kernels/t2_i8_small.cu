@@ -29,7 +29,7 @@
 // rows x (slab / 4 + 16 pad + slab / 64 scale bytes) a stage, or the FP32 partial tiles of the reduction if larger.
 //
 // Activation fragments are read from global memory, before the slab's barrier, so that their latency overlaps the wait.
-// Tried on an H200: hints to the L2 for the CTA's rows, or for those of a later CTA, and L2 sizes on the copies; none is faster.
+// Tried on an H200: hints to the L2 for the CTA's rows, or for those of a later CTA, and L2 sizes on the copies; none helps all schedules.
 #include "cp_async.cuh"
 #include "mma.cuh"
 #include "reduce.cuh"
