@@ -60,12 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     out, err = sys.stdout or _Closed(), sys.stderr or _Closed()
     around = Surroundings(out=out, environment=os.environ, platform=sys.platform)
     code = run(sys.argv[1:] if argv is None else argv, around, err)
-    try:
-        out.flush()
-    except OSError:  # what is buffered would fail again when the interpreter ends
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
-        return code or 1
+    for stream in (out, err):
+        try:
+            stream.flush()
+        except OSError:  # what is buffered would fail again when the interpreter ends
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or int(stream is out)
     return code
 
 
@@ -73,7 +74,7 @@ def run(argv: Sequence[str], around: Surroundings, err: TextIO) -> int:
     """Run one verb in ``around``; errors of ours become one line on ``err`` and an exit code."""
     parser, verbs = make_parser()
     try:
-        arguments = parser.parse_args(list(argv))
+        arguments = _parsed(parser, argv)
         arguments.verbs = verbs
         code = VERBS[arguments.verb][1](arguments, around)
         around.out.flush()
@@ -92,6 +93,13 @@ def run(argv: Sequence[str], around: Surroundings, err: TextIO) -> int:
         _say(err, "interrupted")
         return _INTERRUPTED
     return code
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    try:
+        return parser.parse_args(list(argv))
+    except OSError:  # argparse of older Pythons passes on what stderr did not take
+        raise SystemExit(2) from None
 
 
 def _say(err: TextIO, text: str) -> None:
