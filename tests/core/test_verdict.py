@@ -186,11 +186,10 @@ def test_evidence_of_the_engine_is_taken_at_its_word() -> None:
     assert (decision.reason, decision.gain) == ("x: stated by the engine's calibration", 0.25)
 
 
-@given(st.floats(1.0, 1000.0), st.floats(1.0, 1000.0))
+@given(st.floats(1.0, 120.0), st.floats(1.0, 120.0))
 def test_guarded_never_takes_what_engine_refuses_when_one_candidate_is_eligible(first: float, second: float) -> None:
     item = noisy(timed("c", first, second), twin=101.5)
-    if decide(item, Rule.GUARDED).schedule:
-        assert decide(item, Rule.ENGINE).schedule == "c"
+    assert not decide(item, Rule.GUARDED).schedule or decide(item, Rule.ENGINE).schedule == "c"
 
 
 def test_a_twin_that_the_rule_would_take_counts_as_a_false_switch() -> None:

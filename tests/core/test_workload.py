@@ -50,8 +50,7 @@ def test_a_prefix_that_fits_nothing_is_a_usage_error(catalog: Catalog) -> None:
 def test_timings_count_compiled_route_twin_and_legal_candidates(catalog: Catalog) -> None:
     work = select_routes(catalog, only="t2_i8_small/248320x5120")
     per_width = {1: 11, 2: 11, 3: 11, 4: 11, 5: 11, 6: 11, 7: 11, 8: 11, 12: 6, 16: 6}
-    if work.routes:
-        assert work.timings(LIMITS) == sum(2 + n for n in per_width.values()) * 13
+    assert work.timings(LIMITS) == sum(2 + n for n in per_width.values()) * 13
 
 
 def test_the_estimate_takes_seconds_seen_before_and_scales_with_samples(catalog: Catalog) -> None:
