@@ -36,9 +36,9 @@ UNIFIED_K = 6144
 """The only K whose operation asks the switch."""
 
 KSPLIT = {
-    "int:ksplit4": SmallT(8, 1, 8, 1, 5),  # capacity 4 is rounded to one tile of 8 columns
-    "int:ksplit8": SmallT(8, 1, 8, 1, 5),
-    "int:ksplit24": SmallT(24, 1, 8, 1, 4),
+    "int:ksplit4": SmallT(8, 1, 8, 1, 3),  # capacity 4 is rounded to one tile of 8 columns
+    "int:ksplit8": SmallT(8, 1, 8, 1, 3),
+    "int:ksplit24": SmallT(24, 1, 8, 1, 2),
 }
 TILES = {
     "int:r32_c32": Gemm(32, 32, 64, 16, 16, 3, 2),

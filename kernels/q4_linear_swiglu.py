@@ -46,14 +46,14 @@ TILES = {
     "split_half_pair_c128": Gemm(64, 128, 64, 64, 16, 2, 1),
 }
 SMALL_T = (
-    (8, SmallT(8, 1, 8, 1, 5)),
+    (8, SmallT(8, 1, 8, 1, 3)),
     (16, SmallT(16, 1, 4, 1, 2)),
     (24, SmallT(24, 2, 4, 2, 2)),
     (32, SmallT(32, 2, 2, 1, 2)),
 )
 SLICED = tuple(
     (columns, Sliced(16, columns, 8, 1, min_blocks, pairwise=True))
-    for columns, min_blocks in ((8, 4), (16, 4), (24, 3), (32, 2))
+    for columns, min_blocks in ((8, 4), (16, 4), (24, 2), (32, 2))
 )
 
 BLOCK, LARGEST_TAIL = 128, 40

@@ -46,11 +46,11 @@ PAIRED = {
 }
 SMALL_T_Q5 = (
     (4, SmallT(4, 2, 8, 1, 4)),
-    (8, SmallT(8, 1, 8, 1, 5)),
-    (16, SmallT(16, 1, 8, 1, 4)),
+    (8, SmallT(8, 1, 8, 1, 3)),
+    (16, SmallT(16, 1, 8, 1, 2)),
     (32, SmallT(32, 2, 2, 1, 2)),
 )
-SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 5)), (16, SmallT(16, 1, 4, 1, 4)), (32, SmallT(32, 2, 2, 1, 2)))
+SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 3)), (16, SmallT(16, 1, 4, 1, 3)), (32, SmallT(32, 2, 2, 1, 2)))
 
 
 def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
@@ -78,7 +78,7 @@ def _split_fixed_q4(width: int, *, unified: bool) -> Launch:
     if width <= 6:
         return PARENTS.simt(PARENTS.q4, 4, width)
     columns = 8 if width <= 8 else 16
-    form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 5 if columns == 8 else 4)
+    form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 3 if columns == 8 else 2)
     return PARENTS.small(PARENTS.q4, form, width)
 
 

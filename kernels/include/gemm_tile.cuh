@@ -3,8 +3,11 @@
 //   sum[t][r] = sum_k bf16(scale(r, k/64) * code(r, k)) * x[t][k],  FP32 sums over all of K
 //
 // One CTA computes BM weight rows x BN token columns, BK elements of K a step. Warp tiles are WM x WN of m16n8k16 products;
-// threads = 32 (BM / WM) (BN / WN). S cp.async buffers, all primed before the loop, hold {x BN x BK BF16, codes, high bytes,
-// scales}; one more buffer holds the decoded BM x BK weights. A step: wait, barrier, decode, barrier, multiply, barrier, refill.
+// threads = 32 (BM / WM) (BN / WN). S cp.async buffers hold {x BN x BK BF16, codes, high bytes, scales}; one more buffer holds
+// the decoded BM x BK weights. A step: store the decoded weights, barrier, refill, multiply, barrier. While a warp multiplies it
+// decodes its share of the next step into registers, so the integer work fills the gaps between the matrix products (decoding
+// between two barriers of its own left one CTA per multiprocessor waiting most of the time: 0.6 us a step on an H200). For that
+// the weights' copies run one step ahead of those of x.
 // Both BF16 tiles are swizzled: the 16-byte column c of row r is stored at column c ^ (r mod 8).
 //
 // PingPong   fragments of the next k16 are loaded before the products of this one
@@ -58,21 +61,41 @@ struct SplitHalfRows {
   __device__ __forceinline__ int operator()(int row) const { return first + (row < Half ? row : row - Half + apart); }
 };
 
-// bf16(scale * code) of eight codes, each product rounded once: the code is an exact float 128 + 2^(bits-1) + code, and the
-// fused multiply-add removes the bias exactly.
+// A scale as the sum of two BF16 numbers, each twice in a word: its upper eight bits and the rest.
+struct SplitScale {
+  unsigned upper, rest;
+};
+
+__device__ __forceinline__ SplitScale split_scale(__half scale) {
+  const float value = __half2float(scale);
+  const unsigned upper = pack_bf16(value, value);
+  const float rest = value - bf16_low(upper);
+  return {upper, pack_bf16(rest, rest)};
+}
+
+// bf16(scale * code) of eight codes: the exact codes times both parts of the scale. The only rounding that can be seen is the
+// last one, that of the small product is under 2^-16 of the result.
 template <typename Format>
-__device__ __forceinline__ uint4 decode8_scaled(unsigned low, unsigned high, float scale) {
-  unsigned even, odd;
-  biased_bytes<Format>(low, high, even, odd);
-  const float bias = -static_cast<float>(128 + (1 << (Format::kBits - 1))) * scale;
-  unsigned out[4];
+__device__ __forceinline__ uint4 decode8_scaled(unsigned low, unsigned high, SplitScale scale) {
+  unsigned pairs[4];
+  decode8_pairs<Format>(low, high, pairs);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float a = __uint_as_float(byte_permute(even, 0x43u, 0x4055u | i << 8));
-    const float b = __uint_as_float(byte_permute(odd, 0x43u, 0x4055u | i << 8));
-    out[i] = pack_bf16(__fmaf_rn(a, scale, bias), __fmaf_rn(b, scale, bias));
+  for (unsigned& pair : pairs) pair = bf16x2_fma(pair, scale.upper, bf16x2_fma(pair, scale.rest, 0x80008000u));
+  return {pairs[0], pairs[1], pairs[2], pairs[3]};
+}
+
+// Words (4, 8 or 16 bytes) of shared memory as an array of 32-bit words.
+template <int Words>
+__device__ __forceinline__ void read_words(const void* from, unsigned (&words)[Words]) {
+  if constexpr (Words == 1) {
+    words[0] = *static_cast<const unsigned*>(from);
+  } else if constexpr (Words == 2) {
+    const uint2 v = *static_cast<const uint2*>(from);
+    words[0] = v.x, words[1] = v.y;
+  } else {
+    const uint4 v = *static_cast<const uint4*>(from);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
   }
-  return {out[0], out[1], out[2], out[3]};
 }
 
 constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -132,28 +155,31 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
   for (int i = 0; i < kScaleCopies; ++i) scale_from[i] = static_cast<unsigned>(rows((thread + i * kThreads) % BM)) * groups;
   static_assert(kThreads % kXChunks == 0, "a thread keeps its 16-byte column of x");
 
-  auto copy_step = [&](int step, int stage) {
+  auto copy_x = [&](int step, int stage) {
     unsigned char* const to_x = stage_at(stage);
-    unsigned char* const to_codes = to_x + Shared::kX;
+#pragma unroll
+    for (int j = 0; j < kXCopies; ++j)
+      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= BN * kXChunks || i < BN * kXChunks)
+        copy16(to_x + swizzled<BK>(i / kXChunks, i % kXChunks), x + (x_from[j] + step * BK));
+  };
+
+  auto copy_weights = [&](int step, int stage) {
+    unsigned char* const to_codes = stage_at(stage) + Shared::kX;
     unsigned char* const to_high = to_codes + Shared::kCodes;
     unsigned char* const to_scales = to_high + Shared::kHigh;
 #pragma unroll
-    for (int j = 0; j < kXCopies; ++j)
-      if (const int i = thread + j * kThreads; i < BN * kXChunks)
-        copy16(to_x + swizzled<BK>(i / kXChunks, i % kXChunks), x + (x_from[j] + step * BK));
-#pragma unroll
     for (int j = 0; j < kCodeCopies; ++j)
-      if (const int i = thread + j * kThreads; i < BM * kCodeChunks)
+      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= BM * kCodeChunks || i < BM * kCodeChunks)
         copy16(to_codes + i * 16, w.codes + (code_from[j] + step * (kGroups * 32)));
     if constexpr (Format::kHighBytes > 0)
 #pragma unroll
       for (int j = 0; j < kHighCopies; ++j)
-        if (const int i = thread + j * kThreads; i < BM * kGroups)
+        if (const int i = thread + j * kThreads; (j + 1) * kThreads <= BM * kGroups || i < BM * kGroups)
           cp_async_ca<Format::kHighBytes>(to_high + i * Format::kHighBytes,
                                           w.high + (high_from[j] + step * (kGroups * Format::kHighBytes)));
 #pragma unroll
     for (int j = 0; j < kScaleCopies; ++j)
-      if (const int i = thread + j * kThreads; i < BM) {
+      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= BM || i < BM) {
         if constexpr (Cfg::kScalePair)
           cp_async_ca<4>(to_scales + i * 4, w.scales + (scale_from[j] + (kGroups == 2 ? step * 2 : step / 2 * 2)));
         else
@@ -166,30 +192,62 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
     if (step >= steps) return;
 #pragma unroll
     for (int j = 0; j < kCodeCopies; ++j)
-      if (const int i = thread + j * kThreads; i < BM * kCodeChunks && i % kCodeChunks == 0)
+      if (const int i = thread + j * kThreads; ((j + 1) * kThreads <= BM * kCodeChunks || i < BM * kCodeChunks) && i % kCodeChunks == 0)
         prefetch_l2(w.codes + (code_from[j] + step * (kGroups * 32)));
     if constexpr (Format::kHighBytes > 0)
 #pragma unroll
       for (int j = 0; j < kHighCopies; ++j)
-        if (const int i = thread + j * kThreads; i < BM * kGroups && i % kGroups == 0)
+        if (const int i = thread + j * kThreads; ((j + 1) * kThreads <= BM * kGroups || i < BM * kGroups) && i % kGroups == 0)
           prefetch_l2(w.high + (high_from[j] + step * (kGroups * Format::kHighBytes)));
   };
+
+  // A thread decodes kDecodes times kUnit neighbouring words of eight codes, which share a scale.
+  constexpr int kWords = BK / 8, kUnit = BM * kWords <= kThreads ? 1 : BM * kWords <= 2 * kThreads ? 2 : 4;
+  constexpr int kUnits = BM * kWords / kUnit, kDecodes = ceil_div(kUnits, kThreads);
+  uint4 decoded[kDecodes][kUnit];
 
   auto decode_step = [&](int step, int stage) {
     const unsigned char* const codes = stage_at(stage) + Shared::kX;
     const unsigned char* const high = codes + Shared::kCodes;
     const __half* const scales = reinterpret_cast<const __half*>(high + Shared::kHigh);
-    constexpr int kWords = BK / 8;
 #pragma unroll
-    for (int i = thread; i < BM * kWords; i += kThreads) {
-      const int row = i / kWords, word = i % kWords;
-      unsigned high_bits = 0;
-      if constexpr (Format::kHighBytes == 8) high_bits = high[i];
-      if constexpr (Format::kHighBytes == 16) high_bits = reinterpret_cast<const unsigned short*>(high)[i];
-      const int pick = kGroups == 2 ? row * 2 + word / 8 : Cfg::kScalePair ? row * 2 + step % 2 : row;
-      *reinterpret_cast<uint4*>(weights + swizzled<BK>(row, word)) =
-          decode8_scaled<Format>(reinterpret_cast<const unsigned*>(codes)[i], high_bits, __half2float(scales[pick]));
-    }
+    for (int j = 0; j < kDecodes; ++j)
+      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= kUnits || i < kUnits) {
+        const int row = i / (kWords / kUnit), word = i % (kWords / kUnit) * kUnit;
+        unsigned low[kUnit], upper[kUnit] = {};  // `upper` from bit 0 up; bits above are ignored
+        read_words(codes + i * (kUnit * 4), low);
+        if constexpr (Format::kHighBytes == 8) {
+          if constexpr (kUnit == 1) upper[0] = high[i];
+          if constexpr (kUnit == 2) upper[0] = reinterpret_cast<const unsigned short*>(high)[i];
+          if constexpr (kUnit == 4) upper[0] = reinterpret_cast<const unsigned*>(high)[i];
+#pragma unroll
+          for (int u = 1; u < kUnit; ++u) upper[u] = upper[0] >> 8 * u;
+        } else if constexpr (Format::kHighBytes == 16) {
+          if constexpr (kUnit == 1) {
+            upper[0] = reinterpret_cast<const unsigned short*>(high)[i];
+          } else {
+            unsigned halves[kUnit / 2];
+            read_words(high + i * (kUnit * 2), halves);
+#pragma unroll
+            for (int u = 0; u < kUnit; ++u) upper[u] = halves[u / 2] >> u % 2 * 16;
+          }
+        }
+        const int pick = kGroups == 2 ? row * 2 + word / 8 : Cfg::kScalePair ? row * 2 + step % 2 : row;
+        const SplitScale scale = split_scale(scales[pick]);
+#pragma unroll
+        for (int u = 0; u < kUnit; ++u) decoded[j][u] = decode8_scaled<Format>(low[u], upper[u], scale);
+      }
+  };
+
+  auto store_decoded = [&] {
+#pragma unroll
+    for (int j = 0; j < kDecodes; ++j)
+      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= kUnits || i < kUnits) {
+#pragma unroll
+        for (int u = 0; u < kUnit; ++u)
+          *reinterpret_cast<uint4*>(weights + swizzled<BK>(i / (kWords / kUnit), i % (kWords / kUnit) * kUnit + u)) =
+              decoded[j][u];
+      }
   };
 
   float sums[kMTiles][kNTiles][4] = {};
@@ -212,20 +270,33 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
   };
 
   constexpr int kLineSteps = 128 / (kGroups * 32), kAhead = kAheadBytes / (kGroups * 32);
+  // Two stages keep too little on its way; from three on the hints cost more than they bring (measured on an H200).
+  constexpr bool kPrefetch = S == 2;
 #pragma unroll 1
-  for (int step = 0; step < kAhead; step += kLineSteps) prefetch_step(step);
+  for (int step = 0; kPrefetch && step < kAhead; step += kLineSteps) prefetch_step(step);
+  copy_weights(0, 0);
 #pragma unroll
-  for (int stage = 0; stage < S; ++stage) {
-    if (stage < steps) copy_step(stage, stage);
+  for (int step = 0; step < S - 1; ++step) {
+    if (step < steps) copy_x(step, step);
+    if (step + 1 < steps) copy_weights(step + 1, step + 1);
     cp_async_commit();
   }
+  cp_async_wait<S - 2>();
+  __syncthreads();
+  decode_step(0, 0);
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
-    cp_async_wait<S - 1>();
+    const int next = stage + 1 == S ? 0 : stage + 1;
+    store_decoded();
+    cp_async_wait<S - 2>();
+    // The decoded tile, x of this step and the weights of the next are there for all; buffers read before may be refilled.
     __syncthreads();
-    decode_step(step, stage);
-    if (step % kLineSteps == 0) prefetch_step(step + kAhead);
-    __syncthreads();
+    if (step + S - 1 < steps) copy_x(step + S - 1, stage == 0 ? S - 1 : stage - 1);
+    if (step + S < steps) copy_weights(step + S, stage);
+    cp_async_commit();
+    if (kPrefetch && step % kLineSteps == 0) prefetch_step(step + kAhead);
+    // Past the end this decodes what is left in the buffer; nothing reads it.
+    decode_step(step + 1, next);
     const unsigned char* const to_x = stage_at(stage);
     if constexpr (Cfg::kPingPong) load_fragments(to_x, 0, 0);
 #pragma unroll
@@ -242,9 +313,7 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
         for (int n = 0; n < kNTiles; ++n) mma_bf16_16816(sums[m][n], a[half][m], b[half][n][0], b[half][n][1]);
     }
     __syncthreads();
-    if (step + S < steps) copy_step(step + S, stage);
-    cp_async_commit();
-    stage = stage + 1 == S ? 0 : stage + 1;
+    stage = next;
   }
 
   float* const tile = reinterpret_cast<float*>(shared);

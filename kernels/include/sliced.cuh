@@ -4,13 +4,12 @@
 //
 // A CTA covers R rows x T tokens with W warps; of every 64 W elements of K each warp owns one group, over all rows and tokens.
 // Columns past the live ones are zero-filled. x is staged [W][T][64] BF16 and read by ldmatrix; codes lie unpadded. Both are
-// swizzled by 16-byte chunks. K order is natural: a lane decodes one byte (two codes) a fragment word. All S stages are primed,
-// a stage is refilled after use. Then the W partial tiles are added in order 0 .. W - 1 or, Pairwise, the odd ones into their
+// swizzled by 16-byte chunks. K order is natural: a lane decodes one byte (two codes) a fragment word. A warp copies what
+// it reads and synchronises with nobody until the end. All S stages are primed, a stage is refilled after use. Then the W partial tiles are added in order 0 .. W - 1 or, Pairwise, the odd ones into their
 // even neighbours first, then 0, 2, 4, ...
 #pragma once
 #include "cp_async.cuh"
 #include "mma.cuh"
-#include "prefetch.cuh"
 #include "rowsplit.cuh"
 #include "tile_store.cuh"
 
@@ -27,25 +26,40 @@ struct SlicedShared {
   static constexpr int kCodes = Cfg::kRows * Cfg::kWarps * 32;
   static constexpr int kHigh = Cfg::kRows * Cfg::kWarps * Format::kHighBytes;
   static constexpr int kX = Cfg::kWarps * Cfg::kColumns * 128;
-  static constexpr int kScales = Cfg::kRows * Cfg::kWarps * 2;
-  static constexpr int kStage = kCodes + kHigh + kX + kScales;
+  static constexpr int kStage = kCodes + kHigh + kX;
   static constexpr int kPartial = tile_bytes(Cfg::kRows, Cfg::kColumns);
   static constexpr int kLoop = Cfg::kStages * kStage, kReduce = Cfg::kWarps * kPartial;
   static constexpr int kBytes = kLoop > kReduce ? kLoop : kReduce;
 };
 
-// BF16 pair of the exact codes in byte `lane` of `low`; `high` holds their upper bits, first code lowest.
+// BF16 pairs of the exact codes in byte `lane` (0 to 3) of each word of `low`, 32 codes of a row: fragment words of two products.
+// `high` holds the upper bits of those 32 codes. The four bytes are gathered first, so that they decode together.
 template <typename Format>
-__device__ __forceinline__ unsigned decode_byte(unsigned low, unsigned high, unsigned lane) {
-  const unsigned byte = byte_permute(low, 0, 0x4440u | lane);
-  const unsigned spread = byte * 0x1001u & 0x000F000Fu;
+__device__ __forceinline__ void decode_bytes(uint4 low, uint2 high, unsigned lane, unsigned (&pairs)[4]) {
+  const unsigned select = lane | (lane + 4) << 4;
+  const unsigned first = byte_permute(low.x, low.y, select), second = byte_permute(low.z, low.w, select);
+  const unsigned bytes = byte_permute(first, second, 0x5410u);
   if constexpr (Format::kBits == 4) {
-    return unbias_pair<Format>(spread ^ 0x43084308u);
-  } else if constexpr (Format::kBits == 5) {
-    return unbias_pair<Format>((spread | ((high & 3u) * 0x00080010u & 0x00100010u)) ^ 0x43104310u);
+    decode8_pairs<Format>(bytes, 0, pairs);
   } else {
-    static_assert(Format::kBits == 6, "sliced kernels read Q4, Q5 and Q6");
-    return unbias_pair<Format>((spread | ((high & 15u) * 0x00040010u & 0x00300030u)) ^ 0x43204320u);
+    constexpr unsigned kCode = ((1u << Format::kBits) - 1) * 0x10001u;
+    constexpr unsigned kFlip = (0x4300u | 1u << (Format::kBits - 1)) * 0x10001u;
+    // Upper bits of the even codes at bit 4 of each byte, of the odd ones likewise; the rest of a byte is cut off below.
+    unsigned even, odd;
+    if constexpr (Format::kBits == 5) {
+      const unsigned bits = high.x >> 2 * lane;
+      even = bits << 4, odd = bits << 3;
+    } else {
+      static_assert(Format::kBits == 6, "sliced kernels read Q4, Q5 and Q6");
+      const unsigned x_y = high.x >> 4 * lane, z_w = high.y >> 4 * lane;
+      const unsigned bits = byte_permute(x_y, z_w, 0x6420u);
+      even = bits << 4, odd = bits << 2;
+    }
+    even = (bytes & 0x0F0F0F0Fu) | (even & 0xF0F0F0F0u);
+    odd = (bytes >> 4 & 0x0F0F0F0Fu) | (odd & 0xF0F0F0F0u);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      pairs[i] = unbias_pair<Format>((byte_permute(even, odd, 0x4400u + 0x1111u * i) & kCode) ^ kFlip);
   }
 }
 
@@ -57,7 +71,6 @@ __device__ __forceinline__ void sliced(unsigned char* shared, RowSplit w, const 
   using Shared = SlicedShared<Cfg, Format>;
   constexpr int R = Cfg::kRows, T = Cfg::kColumns, W = Cfg::kWarps, S = Cfg::kStages, kThreads = Cfg::kThreads;
   constexpr int kRowTiles = R / 16, kColumnTiles = T / 8;
-  constexpr int kAheadBytes = 1024;  // of the code plane; the high plane in proportion
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int g = lane / 4, l = lane % 4;
   const int live = columns - column0 < T ? columns - column0 : T;
@@ -68,65 +81,58 @@ __device__ __forceinline__ void sliced(unsigned char* shared, RowSplit w, const 
   auto code_at = [](int row, int chunk) {
     return row * (W * 32) + (chunk ^ (W == 2 ? row / 2 % 4 : row % 8)) * 16;
   };
-  constexpr int kCodeChunks = 2 * W, kHighBytes = Format::kHighBytes * W;
-  constexpr int kHighChunks = kHighBytes == 0 ? 1 : kHighBytes / 16;
-  constexpr int kCodeCopies = (R * kCodeChunks + kThreads - 1) / kThreads;
-  constexpr int kHighCopies = (R * kHighChunks + kThreads - 1) / kThreads;
-  constexpr int kScaleCopies = (R + kThreads - 1) / kThreads;
-  unsigned code_from[kCodeCopies], high_from[kHighCopies], scale_from[kScaleCopies];
+  constexpr int kHighBytes = Format::kHighBytes * W;
+  constexpr int kCodeCopies = R * 2 / 32, kHighCopies = (R + 31) / 32;
+  unsigned code_from[kCodeCopies], high_from[kHighCopies];
 #pragma unroll
   for (int j = 0; j < kCodeCopies; ++j)
-    code_from[j] = static_cast<unsigned>(rows((thread + j * kThreads) / kCodeChunks % R)) * code_pitch + thread % kCodeChunks * 16;
+    code_from[j] = static_cast<unsigned>(rows(lane / 2 + j * 16)) * code_pitch + warp * 32 + lane % 2 * 16;
 #pragma unroll
   for (int j = 0; j < kHighCopies; ++j)
-    high_from[j] = static_cast<unsigned>(rows((thread + j * kThreads) / kHighChunks % R)) * high_pitch + thread % kHighChunks * 16;
-#pragma unroll
-  for (int j = 0; j < kScaleCopies; ++j) scale_from[j] = static_cast<unsigned>(rows((thread + j * kThreads) % R)) * groups;
-  const int x_column = thread / (8 * W), x_chunk = thread % (8 * W);
-  static_assert(kThreads % (8 * W) == 0 && T % (kThreads / (8 * W)) == 0, "a thread keeps its 16-byte column of x");
+    high_from[j] = static_cast<unsigned>(rows((lane + j * 32) % R)) * high_pitch + warp * Format::kHighBytes;
+  const int x_column = lane / 8, x_chunk = lane % 8;
 
   auto copy_slab = [&](int slab, int stage) {
     unsigned char* const to_codes = shared + stage * Shared::kStage;
     unsigned char* const to_high = to_codes + Shared::kCodes;
     unsigned char* const to_x = to_high + Shared::kHigh;
-    unsigned char* const to_scales = to_x + Shared::kX;
 #pragma unroll
     for (int j = 0; j < kCodeCopies; ++j)
-      if (const int i = thread + j * kThreads; i < R * kCodeChunks)
-        cp_async_cg(to_codes + code_at(i / kCodeChunks, i % kCodeChunks), w.codes + (code_from[j] + slab * (32 * W)));
+      cp_async_cg(to_codes + code_at(lane / 2 + j * 16, warp * 2 + lane % 2), w.codes + (code_from[j] + slab * (32 * W)));
     if constexpr (kHighBytes > 0)
 #pragma unroll
       for (int j = 0; j < kHighCopies; ++j)
-        if (const int i = thread + j * kThreads; i < R * kHighChunks)
-          cp_async_cg(to_high + i * 16, w.high + (high_from[j] + slab * kHighBytes));
+        if (const int row = lane + j * 32; (j + 1) * 32 <= R || row < R)
+          cp_async_ca<Format::kHighBytes>(to_high + row * kHighBytes + warp * Format::kHighBytes,
+                                          w.high + (high_from[j] + slab * kHighBytes));
 #pragma unroll
-    for (int j = 0; j < kScaleCopies; ++j)
-      if (const int i = thread + j * kThreads; i < R) {
-        if constexpr (W == 8)
-          cp_async_cg(to_scales + i * 16, w.scales + (scale_from[j] + slab * W));
-        else
-          cp_async_ca<2 * W>(to_scales + i * (2 * W), w.scales + (scale_from[j] + slab * W));
-      }
-    constexpr int kColumnStep = kThreads / (8 * W);
-#pragma unroll 4
-    for (int column = x_column; column < T; column += kColumnStep)
-      cp_async_cg_or_zero(to_x + (x_chunk / 8 * T + column) * 128 + (x_chunk % 8 ^ column % 8) * 16,
-                          x + (static_cast<unsigned>(column0 + (column < live ? column : live - 1)) * k + slab * (64 * W) +
-                               x_chunk * 8),
+    for (int column = x_column; column < x_column + T; column += 4)
+      cp_async_cg_or_zero(to_x + (warp * T + column) * 128 + (x_chunk ^ column % 8) * 16,
+                          x + (static_cast<unsigned>(column0 + (column < live ? column : live - 1)) * k +
+                               (slab * W + warp) * 64 + x_chunk * 8),
                           column < live);
   };
 
-  auto prefetch_slab = [&](int slab) {
-    if (slab >= slabs) return;
+  // Scales go from global memory to the lanes that need them, a slab ahead.
+  unsigned scale_from[kRowTiles][2];
+  __half scales[kRowTiles][2], next_scales[kRowTiles][2];
 #pragma unroll
-    for (int j = 0; j < kCodeCopies; ++j)
-      if (const int i = thread + j * kThreads; i < R * kCodeChunks && i % kCodeChunks % 8 == 0)
-        prefetch_l2(w.codes + (code_from[j] + slab * (32 * W)));
-    if constexpr (kHighBytes > 0)
+  for (int tile = 0; tile < kRowTiles; ++tile)
 #pragma unroll
-      for (int j = 0; j < kHighCopies; ++j)
-        if (const int i = thread + j * kThreads; i < R * kHighChunks && i % kHighChunks == 0)
-          prefetch_l2(w.high + (high_from[j] + slab * kHighBytes));
+    for (int half = 0; half < 2; ++half)
+      scale_from[tile][half] = static_cast<unsigned>(rows(tile * 16 + half * 8 + g)) * groups + warp;
+  auto read_scales = [&](int slab) {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) next_scales[tile][half] = __ldg(w.scales + (scale_from[tile][half] + slab * W));
+  };
+  auto take_scales = [&](int slab) {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) scales[tile][half] = next_scales[tile][half];
+    if (slab + 1 < slabs) read_scales(slab + 1);
   };
 
   float sums[kRowTiles][kColumnTiles][4] = {};
@@ -135,8 +141,6 @@ __device__ __forceinline__ void sliced(unsigned char* shared, RowSplit w, const 
     const unsigned char* const codes = shared + stage * Shared::kStage;
     const unsigned char* const high = codes + Shared::kCodes + warp * Format::kHighBytes;
     const unsigned char* const to_x = codes + Shared::kCodes + Shared::kHigh + warp * (T * 128);
-    const __half* const scales =
-        reinterpret_cast<const __half*>(codes + Shared::kCodes + Shared::kHigh + Shared::kX) + warp;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
       unsigned a[4][4];
@@ -144,25 +148,22 @@ __device__ __forceinline__ void sliced(unsigned char* shared, RowSplit w, const 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = tile * 16 + half * 8 + g;
-        unsigned upper[4] = {};  // high bytes of two products each (Q5), or of one (Q6)
+        uint2 upper[2] = {};  // of the first and the second 32 codes
         if constexpr (Format::kHighBytes == 8) {
           const uint2 bits = *reinterpret_cast<const uint2*>(high + row * kHighBytes);
-          upper[0] = bits.x >> 2 * l, upper[2] = bits.y >> 2 * l;
-          upper[1] = upper[0] >> 16, upper[3] = upper[2] >> 16;
+          upper[0].x = bits.x, upper[1].x = bits.y;
         } else if constexpr (Format::kHighBytes == 16) {
           const uint4 bits = *reinterpret_cast<const uint4*>(high + row * kHighBytes);
-          upper[0] = bits.x >> 4 * l, upper[1] = bits.y >> 4 * l, upper[2] = bits.z >> 4 * l, upper[3] = bits.w >> 4 * l;
+          upper[0] = make_uint2(bits.x, bits.y), upper[1] = make_uint2(bits.z, bits.w);
         }
-        constexpr int kNext = Format::kHighBytes == 16 ? 16 : 8;  // bits from codes k to codes k + 8
 #pragma unroll
         for (int chunk = 0; chunk < 2; ++chunk) {
-          const uint4 low = *reinterpret_cast<const uint4*>(codes + code_at(row, warp * 2 + chunk));
-          a[chunk * 2][half] = decode_byte<Format>(low.x, upper[chunk * 2], l);
-          a[chunk * 2][half + 2] = decode_byte<Format>(low.y, upper[chunk * 2] >> kNext, l);
-          a[chunk * 2 + 1][half] = decode_byte<Format>(low.z, upper[chunk * 2 + 1], l);
-          a[chunk * 2 + 1][half + 2] = decode_byte<Format>(low.w, upper[chunk * 2 + 1] >> kNext, l);
+          unsigned pairs[4];
+          decode_bytes<Format>(*reinterpret_cast<const uint4*>(codes + code_at(row, warp * 2 + chunk)), upper[chunk], l, pairs);
+          a[chunk * 2][half] = pairs[0], a[chunk * 2][half + 2] = pairs[1];
+          a[chunk * 2 + 1][half] = pairs[2], a[chunk * 2 + 1][half + 2] = pairs[3];
         }
-        scale[half] = __half2float(scales[row * W]);
+        scale[half] = __half2float(scales[tile][half]);
       }
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
@@ -180,25 +181,26 @@ __device__ __forceinline__ void sliced(unsigned char* shared, RowSplit w, const 
     }
   };
 
-  constexpr int kAhead = kAheadBytes / (32 * W);
-#pragma unroll 1
-  for (int slab = 0; slab < kAhead; ++slab) prefetch_slab(slab);
+  read_scales(0);
 #pragma unroll
   for (int stage = 0; stage < S; ++stage) {
     if (stage < slabs) copy_slab(stage, stage);
     cp_async_commit();
   }
   int stage = 0;
+#pragma unroll 1
   for (int slab = 0; slab < slabs; ++slab) {
     cp_async_wait<S - 1>();
-    __syncthreads();
-    prefetch_slab(slab + kAhead);
+    __syncwarp();
+    take_scales(slab);
     multiply_slab(stage);
-    __syncthreads();
+    __syncwarp();
     if (slab + S < slabs) copy_slab(slab + S, stage);
     cp_async_commit();
     stage = stage + 1 == S ? 0 : stage + 1;
   }
+  cp_async_wait<0>();
+  __syncthreads();
 
   constexpr int kPartialFloats = Shared::kPartial / 4;
   float* const partials = reinterpret_cast<float*>(shared);

@@ -6,12 +6,15 @@
 // elements of K; warp w owns group w mod KWarps of it. Up to XCols token columns (a multiple of 8, or 4: one n8 tile of which
 // four columns are never stored); only live columns are copied, what the others hold goes into sums that are never stored.
 //
-// K order: lane l (of four) owns k = 16 l .. 16 l + 15 of its group, one 64-bit word of codes and 32 bytes of x; product s
-// takes k = 16 l + 4 s + {0, 1} in slots (2l, 2l + 1) and + {2, 3} in slots (2l + 8, 2l + 9).
+// The 8 / KWarps warps that own the same group of a slab (a team) need nothing that another team copies, so a team copies its own
+// 32 code bytes a row, high bytes and x, and synchronises alone: at KWarps 8 the loop has no barrier of the CTA at all. With
+// barriers of the CTA, copies and products of an H200's two or three CTAs per multiprocessor took turns.
+//
+// K order: lane l (of four) owns k = 16 l .. 16 l + 15 of its group, one 64-bit word of codes and 32 bytes of x; products 0
+// and 1 take the first eight of them, 2 and 3 the others, in whatever order the codes decode cheapest.
 #pragma once
 #include "cp_async.cuh"
 #include "mma.cuh"
-#include "prefetch.cuh"
 #include "rowsplit.cuh"
 #include "tile_store.cuh"
 
@@ -24,6 +27,7 @@ struct SmallT {
   static constexpr int kThreads = 256;
   static constexpr int kRows = 16 * (8 / KWarps) * TilesPerWarp;
   static constexpr int kColumnTiles = (XCols + 7) / 8;
+  static constexpr int kTeam = kThreads / KWarps;
 };
 
 template <typename Cfg, typename Format>
@@ -33,12 +37,10 @@ struct SmallTShared {
   static constexpr int kHighPitch =
       Format::kHighBytes == 0 ? 0 : Format::kHighBytes * Cfg::kKWarps + (Cfg::kKWarps == 2 ? 32 : 16);
   static constexpr int kXPitch = (64 + 8) * 2;
-  static constexpr int kScalePitch = 2 * Cfg::kKWarps;
   static constexpr int kCodes = Cfg::kRows * kCodePitch;
   static constexpr int kHigh = Cfg::kRows * kHighPitch;
   static constexpr int kX = Cfg::kKWarps * Cfg::kXCols * kXPitch;
-  static constexpr int kScales = Cfg::kRows * kScalePitch;
-  static constexpr int kStage = kCodes + kHigh + kX + kScales;
+  static constexpr int kStage = kCodes + kHigh + kX;
   static constexpr int kLoop = Cfg::kStages * kStage;
   // Reduction: one slot a pair of K warps, then the finished tile.
   static constexpr int kSlot = Cfg::kTiles * Cfg::kColumnTiles * 512;
@@ -64,7 +66,6 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
   constexpr int KW = Cfg::kKWarps, kTiles = Cfg::kTiles, kColumnTiles = Cfg::kColumnTiles, S = Cfg::kStages;
   constexpr int kThreads = Cfg::kThreads;
   constexpr int kSlabBytes = 32 * KW;  // of the code plane
-  constexpr int kAheadBytes = 1024;    // likewise; the high plane in proportion
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int k_warp = warp % KW, row_warp = warp / KW;
   const int g = lane / 4, l = lane % 4;
@@ -72,75 +73,127 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
   const int code_pitch = groups * Format::kCodeBytes, high_pitch = groups * Format::kHighBytes;
 
   // Where this thread copies from in slab 0, as 32-bit offsets into the planes.
-  constexpr int kCodeChunks = 2 * KW, kHighChunks = Format::kHighBytes * KW / 16;
-  constexpr int kCodeCopies = (Cfg::kRows * kCodeChunks + kThreads - 1) / kThreads;
-  static_assert(Cfg::kRows * kCodeChunks % kThreads == 0, "every thread copies the same number of code chunks");
-  static_assert(Cfg::kRows * kHighChunks <= kThreads && Cfg::kRows <= kThreads, "one copy a thread covers the high plane");
+  constexpr int kTeam = Cfg::kTeam, kCodeCopies = Cfg::kRows * 2 / kTeam;
+  static_assert(kCodeCopies * kTeam == Cfg::kRows * 2, "every thread copies the same number of code chunks");
+  static_assert(Cfg::kRows <= kTeam, "one copy a thread covers the high plane");
+  const int member = row_warp * 32 + lane;
   unsigned code_from[kCodeCopies];
 #pragma unroll
   for (int i = 0; i < kCodeCopies; ++i)
-    code_from[i] = static_cast<unsigned>(rows((thread + i * kThreads) / kCodeChunks)) * code_pitch + thread % kCodeChunks * 16;
-  unsigned high_from = 0;
-  if constexpr (Format::kHighBytes > 0)
-    high_from = static_cast<unsigned>(rows(thread / kHighChunks % Cfg::kRows)) * high_pitch + thread % kHighChunks * 16;
-  const unsigned scale_from = static_cast<unsigned>(rows(thread % Cfg::kRows)) * groups;
-  const int x_column = thread / (8 * KW), x_chunk = thread % (8 * KW);
+    code_from[i] = static_cast<unsigned>(rows((member + i * kTeam) / 2)) * code_pitch + k_warp * 32 + member % 2 * 16;
+  const unsigned high_from =
+      static_cast<unsigned>(rows(member % Cfg::kRows)) * high_pitch + k_warp * Format::kHighBytes;
+  const int x_column = member / 8, x_chunk = member % 8;
+  constexpr int kColumnStep = kTeam / 8;
+  // Where it copies to in a stage.
+  const int code_to = member / 2 * Shared::kCodePitch + k_warp * 32 + member % 2 * 16;
+  const int high_to = Shared::kCodes + member * Shared::kHighPitch + k_warp * Format::kHighBytes;
+  const int x_to = Shared::kCodes + Shared::kHigh + (k_warp * Cfg::kXCols + x_column) * Shared::kXPitch + x_chunk * 16;
 
-  auto copy_slab = [&](int slab, int stage) {
-    unsigned char* const to_codes = shared + stage * Shared::kStage;
-    unsigned char* const to_high = to_codes + Shared::kCodes;
-    unsigned char* const to_x = to_high + Shared::kHigh;
-    unsigned char* const to_scales = to_x + Shared::kX;
-#pragma unroll
-    for (int i = 0; i < kCodeCopies; ++i)
-      cp_async_cg(to_codes + (thread + i * kThreads) / kCodeChunks * Shared::kCodePitch + thread % kCodeChunks * 16,
-                  w.codes + (code_from[i] + slab * kSlabBytes));
-    if constexpr (Format::kHighBytes > 0)
-      if (thread < Cfg::kRows * kHighChunks)
-        cp_async_cg(to_high + thread / kHighChunks * Shared::kHighPitch + thread % kHighChunks * 16,
-                    w.high + (high_from + slab * (Format::kHighBytes * KW)));
-    if (thread < Cfg::kRows) {
-      if constexpr (KW == 8)
-        cp_async_cg(to_scales + thread * 16, w.scales + (scale_from + slab * KW));
-      else
-        cp_async_ca<2 * KW>(to_scales + thread * (2 * KW), w.scales + (scale_from + slab * KW));
-    }
-    const __nv_bfloat16* from = x + static_cast<long long>(x_column) * k + slab * (64 * KW) + x_chunk * 8;
-    unsigned char* to = to_x + (x_chunk / 8 * Cfg::kXCols + x_column) * Shared::kXPitch + x_chunk % 8 * 16;
-    constexpr int kColumnStep = kThreads / (8 * KW);
-#pragma unroll 1
-    for (int column = x_column; column < columns; column += kColumnStep) {
-      cp_async_cg(to, from);
-      from += kColumnStep * k;
-      to += kColumnStep * Shared::kXPitch;
-    }
+  auto synchronise_team = [&] {
+    if constexpr (KW == 8)
+      __syncwarp();
+    else
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + k_warp), "n"(kTeam) : "memory");
   };
 
-  auto prefetch_slab = [&](int slab) {
-    if (slab >= slabs) return;
+  constexpr int kXCopies = (Cfg::kXCols + kColumnStep - 1) / kColumnStep;
+  auto copy_slab = [&](int slab, int stage) {
+    unsigned char* const to = shared + stage * Shared::kStage;
 #pragma unroll
     for (int i = 0; i < kCodeCopies; ++i)
-      if (thread % kCodeChunks % 8 == 0) prefetch_l2(w.codes + (code_from[i] + slab * kSlabBytes));
+      cp_async_cg(to + code_to + i * (kTeam / 2) * Shared::kCodePitch, w.codes + (code_from[i] + slab * kSlabBytes));
     if constexpr (Format::kHighBytes > 0)
-      if (thread < Cfg::kRows * kHighChunks && thread % kHighChunks % 8 == 0)
-        prefetch_l2(w.high + (high_from + slab * (Format::kHighBytes * KW)));
+      if (member < Cfg::kRows)
+        cp_async_ca<Format::kHighBytes>(to + high_to, w.high + (high_from + slab * (Format::kHighBytes * KW)));
+#pragma unroll
+    for (int j = 0; j < kXCopies; ++j)
+      if (x_column + j * kColumnStep < columns)
+        cp_async_cg(to + x_to + j * kColumnStep * Shared::kXPitch,
+                    x + (static_cast<unsigned>(x_column + j * kColumnStep) * k + (slab * KW + k_warp) * 64 + x_chunk * 8));
+  };
+
+  // Codes decode cheapest in pairs (0,4) (1,5) ...; x follows, on its way to shared memory or where a column is read. With many
+  // columns to rearrange at every read the natural pairs are cheaper.
+  constexpr bool kStrided = S == 1 || kColumnTiles <= 2;
+  auto strided = [](uint4 values) {
+    const unsigned natural[4] = {values.x, values.y, values.z, values.w};
+    unsigned pairs[4];
+    stride_pairs(natural, pairs);
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  };
+
+  // One stage: the next slab, with few columns the next two, are on their way to registers while this one is multiplied.
+  struct Slab {
+    uint4 code[kCodeCopies], high, x[kXCopies];
+  };
+
+  auto read_slab = [&](int slab, Slab& to) {
+#pragma unroll
+    for (int i = 0; i < kCodeCopies; ++i) to.code[i] = load_once_16(w.codes + (code_from[i] + slab * kSlabBytes));
+    if constexpr (Format::kHighBytes > 0)
+      if (member < Cfg::kRows) {
+        const unsigned char* const from = w.high + (high_from + slab * (Format::kHighBytes * KW));
+        if constexpr (Format::kHighBytes == 16)
+          to.high = __ldg(reinterpret_cast<const uint4*>(from));
+        else
+          reinterpret_cast<uint2&>(to.high) = __ldg(reinterpret_cast<const uint2*>(from));
+      }
+#pragma unroll
+    for (int j = 0; j < kXCopies; ++j)
+      if (x_column + j * kColumnStep < columns)
+        to.x[j] = __ldg(reinterpret_cast<const uint4*>(
+            x + (static_cast<unsigned>(x_column + j * kColumnStep) * k + (slab * KW + k_warp) * 64 + x_chunk * 8)));
+  };
+
+  auto store_slab = [&](const Slab& from) {
+#pragma unroll
+    for (int i = 0; i < kCodeCopies; ++i)
+      *reinterpret_cast<uint4*>(shared + code_to + i * (kTeam / 2) * Shared::kCodePitch) = from.code[i];
+    if constexpr (Format::kHighBytes > 0)
+      if (member < Cfg::kRows) {
+        if constexpr (Format::kHighBytes == 16)
+          *reinterpret_cast<uint4*>(shared + high_to) = from.high;
+        else
+          *reinterpret_cast<uint2*>(shared + high_to) = reinterpret_cast<const uint2&>(from.high);
+      }
+#pragma unroll
+    for (int j = 0; j < kXCopies; ++j)
+      if (x_column + j * kColumnStep < columns)
+        *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) = strided(from.x[j]);
+  };
+
+  // Scales go from global memory to the lanes that need them, two slabs ahead.
+  constexpr int kScalesAhead = 2;
+  unsigned scale_from[kTiles][2];
+  __half scales[kScalesAhead][kTiles][2];
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      scale_from[tile][half] =
+          static_cast<unsigned>(rows((row_warp * kTiles + tile) * 16 + half * 8 + g)) * groups + k_warp;
+  auto read_scales = [&](int slab, __half (&to)[kTiles][2]) {
+    if (slab >= slabs) return;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) to[tile][half] = __ldg(w.scales + (scale_from[tile][half] + slab * KW));
   };
 
   float sums[kTiles][kColumnTiles][4] = {};
 
-  auto multiply_slab = [&](int stage) {
+  auto multiply_slab = [&](int stage, const float (&scale_of)[kTiles][2]) {
     const unsigned char* const codes = shared + stage * Shared::kStage + k_warp * 32 + l * 8;
     const unsigned char* const high =
         shared + stage * Shared::kStage + Shared::kCodes + (k_warp * 4 + l) * (Format::kHighBytes / 4);
     const unsigned char* const to_x = shared + stage * Shared::kStage + Shared::kCodes + Shared::kHigh;
-    const __half* const scales = reinterpret_cast<const __half*>(to_x + Shared::kX);
     // XCols 4: lanes of columns 4 to 7 read columns 0 to 3 again.
     const unsigned char* const x_at =
         to_x + (k_warp * Cfg::kXCols + (Cfg::kXCols == 4 ? g % 4 : g)) * Shared::kXPitch + l * 32;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       unsigned a[4][4];  // by product, then fragment word
-      float scale[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = (row_warp * kTiles + tile) * 16 + half * 8 + g;
@@ -153,61 +206,98 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
           high_bits[0] = *reinterpret_cast<const unsigned*>(high + row * Shared::kHighPitch);
           high_bits[1] = high_bits[0] >> 16;
         }
-        scale[half] = __half2float(scales[row * KW + k_warp]);
 #pragma unroll
         for (int word = 0; word < 2; ++word) {
           unsigned pairs[4];
-          decode8_pairs<Format>(word ? low.y : low.x, high_bits[word], pairs);
+          if constexpr (kStrided)
+            decode8_strided<Format>(word ? low.y : low.x, high_bits[word], pairs);
+          else
+            decode8_pairs<Format>(word ? low.y : low.x, high_bits[word], pairs);
           a[word * 2][half] = pairs[0], a[word * 2][half + 2] = pairs[1];
           a[word * 2 + 1][half] = pairs[2], a[word * 2 + 1][half + 2] = pairs[3];
         }
       }
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
-        const uint4 x0 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch);
-        const uint4 x1 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch + 16);
-        float group[4] = {};
+        uint4 x0 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch);
+        uint4 x1 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch + 16);
+        if constexpr (kStrided && S > 1) x0 = strided(x0), x1 = strided(x1);
+        float group[4] = {}, second[4] = {};
         mma_bf16_16816(group, a[0], x0.x, x0.y);
-        mma_bf16_16816(group, a[1], x0.z, x0.w);
-        mma_bf16_16816(group, a[2], x1.x, x1.y);
-        mma_bf16_16816(group, a[3], x1.z, x1.w);
+        if constexpr (kColumnTiles == 1) {
+          // Two chains of products: nothing else would fill the wait for the first result.
+          mma_bf16_16816(second, a[2], x1.x, x1.y);
+          mma_bf16_16816(group, a[1], x0.z, x0.w);
+          mma_bf16_16816(second, a[3], x1.z, x1.w);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[tile][n][i] = __fmaf_rn(group[i], scale[i / 2], sums[tile][n][i]);
+          for (int i = 0; i < 4; ++i) group[i] += second[i];
+        } else {
+          mma_bf16_16816(group, a[1], x0.z, x0.w);
+          mma_bf16_16816(group, a[2], x1.x, x1.y);
+          mma_bf16_16816(group, a[3], x1.z, x1.w);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[tile][n][i] = __fmaf_rn(group[i], scale_of[tile][i / 2], sums[tile][n][i]);
       }
     }
   };
 
-  constexpr int kAhead = kAheadBytes / kSlabBytes;
-#pragma unroll 1
-  for (int slab = 0; slab < kAhead; ++slab) prefetch_slab(slab);
-  if constexpr (S > 1) {
+  // Take the scales of `slab` and start reading those of a later one in their place.
+  auto next_scales = [&](int slab, float (&scale_of)[kTiles][2]) {
 #pragma unroll
-    for (int stage = 0; stage < S - 1; ++stage) {
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        scale_of[tile][half] = __half2float(scales[0][tile][half]);
+#pragma unroll
+        for (int i = 0; i + 1 < kScalesAhead; ++i) scales[i][tile][half] = scales[i + 1][tile][half];
+      }
+    read_scales(slab + kScalesAhead, scales[kScalesAhead - 1]);
+  };
+#pragma unroll
+  for (int i = 0; i < kScalesAhead; ++i) read_scales(i, scales[i]);
+  if constexpr (S == 1) {
+    constexpr int kAhead = Cfg::kXCols <= 8 ? 2 : 1;
+    Slab ahead[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < slabs) read_slab(i, ahead[i]);
+#pragma unroll 1
+    for (int first = 0; first < slabs; first += kAhead) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int slab = first + i;
+        if (slab >= slabs) break;
+        synchronise_team();
+        store_slab(ahead[i]);
+        synchronise_team();
+        if (slab + kAhead < slabs) read_slab(slab + kAhead, ahead[i]);
+        float scale_of[kTiles][2];
+        next_scales(slab, scale_of);
+        multiply_slab(0, scale_of);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int stage = 0; stage < S; ++stage) {
       if (stage < slabs) copy_slab(stage, stage);
       cp_async_commit();
     }
-  }
-  int stage = 0;
-  for (int slab = 0; slab < slabs; ++slab) {
-    const int next = slab + S - 1;
-    if (S == 1) __syncthreads();
-    if constexpr (S == 1) {
-      copy_slab(slab, 0);
+    int stage = 0;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs; ++slab) {
+      cp_async_wait<S - 1>();
+      synchronise_team();
+      float scale_of[kTiles][2];
+      next_scales(slab, scale_of);
+      multiply_slab(stage, scale_of);
+      synchronise_team();
+      if (slab + S < slabs) copy_slab(slab + S, stage);
       cp_async_commit();
-      cp_async_wait<0>();
-      __syncthreads();
-    } else {
-      cp_async_wait<S - 2>();
-      // One barrier: slab `slab` has arrived for all, and nobody reads the stage that is refilled below any more.
-      __syncthreads();
-      if (next < slabs) copy_slab(next, stage == 0 ? S - 1 : stage - 1);
-      cp_async_commit();
+      stage = stage + 1 == S ? 0 : stage + 1;
     }
-    prefetch_slab(slab + kAhead);
-    multiply_slab(stage);
-    stage = stage + 1 == S ? 0 : stage + 1;
   }
-  cp_async_wait<0>();
+  if constexpr (S > 1) cp_async_wait<0>();
   __syncthreads();
 
   // Odd K warps publish, even ones fold them; then the first sums the rest in order 2, 4, 6.

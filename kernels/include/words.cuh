@@ -11,6 +11,21 @@ __device__ __forceinline__ unsigned byte_permute(unsigned a, unsigned b, unsigne
 // here has more than one thread in z, which the compiler cannot know.
 __device__ __forceinline__ unsigned in_register(unsigned constant) { return constant * blockDim.z; }
 
+// Bits of `a` where `mask` is set, of `b` elsewhere. In assembly, because the compiler splits it where it knows bits of b:
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#logic-and-shift-instructions-lop3
+__device__ __forceinline__ unsigned select_bits(unsigned a, unsigned b, unsigned mask) {
+  unsigned out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xCA;" : "=r"(out) : "r"(mask), "r"(a), "r"(b));
+  return out;
+}
+
+// a * b + c on BF16 pairs, rounded once.
+__device__ __forceinline__ unsigned bf16x2_fma(unsigned a, unsigned b, unsigned c) {
+  unsigned out;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+  return out;
+}
+
 // a - b on BF16 pairs; exact where the result is representable. sub.bf16x2 is there from sm_90 on; below it is
 // fma(b, -1, a): https://docs.nvidia.com/cuda/parallel-thread-execution/#half-precision-floating-point-instructions-sub
 __device__ __forceinline__ unsigned bf16x2_sub(unsigned a, unsigned b) {
