@@ -53,7 +53,7 @@ SMALL_T = (
 )
 SLICED = tuple(
     (columns, Sliced(16, columns, 8, 1, min_blocks, pairwise=True))
-    for columns, min_blocks in ((8, 4), (16, 4), (24, 2), (32, 2))
+    for columns, min_blocks in ((8, 4), (16, 3), (24, 2), (32, 2))
 )
 
 BLOCK, LARGEST_TAIL = 128, 40

@@ -123,7 +123,8 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
   };
 
-  // One stage: the next slab, with few columns the next two, are on their way to registers while this one is multiplied.
+  // One stage: the next slab is on its way to registers while this one is multiplied. (Two slabs ahead cost registers and
+  // gained nothing on an H200, and neither did hints that pull later slabs into the L2: many short requests already bound it.)
   struct Slab {
     uint4 code[kCodeCopies], high, x[kXCopies];
   };
@@ -163,22 +164,21 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
         *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) = strided(from.x[j]);
   };
 
-  // Scales go from global memory to the lanes that need them, two slabs ahead.
-  constexpr int kScalesAhead = 2;
+  // Scales go from global memory to the lanes that need them, a slab ahead.
   unsigned scale_from[kTiles][2];
-  __half scales[kScalesAhead][kTiles][2];
+  __half scales[kTiles][2];
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       scale_from[tile][half] =
           static_cast<unsigned>(rows((row_warp * kTiles + tile) * 16 + half * 8 + g)) * groups + k_warp;
-  auto read_scales = [&](int slab, __half (&to)[kTiles][2]) {
+  auto read_scales = [&](int slab) {
     if (slab >= slabs) return;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) to[tile][half] = __ldg(w.scales + (scale_from[tile][half] + slab * KW));
+      for (int half = 0; half < 2; ++half) scales[tile][half] = __ldg(w.scales + (scale_from[tile][half] + slab * KW));
   };
 
   float sums[kTiles][kColumnTiles][4] = {};
@@ -242,40 +242,27 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
     }
   };
 
-  // Take the scales of `slab` and start reading those of a later one in their place.
+  // Take the scales of `slab` and start reading those of the next.
   auto next_scales = [&](int slab, float (&scale_of)[kTiles][2]) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        scale_of[tile][half] = __half2float(scales[0][tile][half]);
-#pragma unroll
-        for (int i = 0; i + 1 < kScalesAhead; ++i) scales[i][tile][half] = scales[i + 1][tile][half];
-      }
-    read_scales(slab + kScalesAhead, scales[kScalesAhead - 1]);
+      for (int half = 0; half < 2; ++half) scale_of[tile][half] = __half2float(scales[tile][half]);
+    read_scales(slab + 1);
   };
-#pragma unroll
-  for (int i = 0; i < kScalesAhead; ++i) read_scales(i, scales[i]);
+  read_scales(0);
   if constexpr (S == 1) {
-    constexpr int kAhead = Cfg::kXCols <= 8 ? 2 : 1;
-    Slab ahead[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (i < slabs) read_slab(i, ahead[i]);
+    Slab ahead;
+    read_slab(0, ahead);
 #pragma unroll 1
-    for (int first = 0; first < slabs; first += kAhead) {
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int slab = first + i;
-        if (slab >= slabs) break;
-        synchronise_team();
-        store_slab(ahead[i]);
-        synchronise_team();
-        if (slab + kAhead < slabs) read_slab(slab + kAhead, ahead[i]);
-        float scale_of[kTiles][2];
-        next_scales(slab, scale_of);
-        multiply_slab(0, scale_of);
-      }
+    for (int slab = 0; slab < slabs; ++slab) {
+      synchronise_team();
+      store_slab(ahead);
+      synchronise_team();
+      if (slab + 1 < slabs) read_slab(slab + 1, ahead);
+      float scale_of[kTiles][2];
+      next_scales(slab, scale_of);
+      multiply_slab(0, scale_of);
     }
   } else {
 #pragma unroll
