@@ -203,10 +203,13 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
 
   // A thread decodes kDecodes times kUnit neighbouring words of eight codes, which share a scale.
   constexpr int kWords = BK / 8, kUnit = BM * kWords <= kThreads ? 1 : BM * kWords <= 2 * kThreads ? 2 : 4;
-  constexpr int kUnits = BM * kWords / kUnit, kDecodes = ceil_div(kUnits, kThreads);
+  constexpr int kUnits = BM * kWords / kUnit, kDecodes = ceil_div(kUnits, kThreads), kAllWords = kDecodes * kUnit;
   uint4 decoded[kDecodes][kUnit];
+  unsigned low[kDecodes][kUnit], upper[kDecodes][kUnit];  // `upper` from bit 0 up; bits above are ignored
+  __half scale[kDecodes];
 
-  auto decode_step = [&](int step, int stage) {
+  // Read what this thread decodes of a step.
+  auto read_step = [&](int step, int stage) {
     const unsigned char* const codes = stage_at(stage) + Shared::kX;
     const unsigned char* const high = codes + Shared::kCodes;
     const __half* const scales = reinterpret_cast<const __half*>(high + Shared::kHigh);
@@ -214,29 +217,35 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
     for (int j = 0; j < kDecodes; ++j)
       if (const int i = thread + j * kThreads; (j + 1) * kThreads <= kUnits || i < kUnits) {
         const int row = i / (kWords / kUnit), word = i % (kWords / kUnit) * kUnit;
-        unsigned low[kUnit], upper[kUnit] = {};  // `upper` from bit 0 up; bits above are ignored
-        read_words(codes + i * (kUnit * 4), low);
+        read_words(codes + i * (kUnit * 4), low[j]);
         if constexpr (Format::kHighBytes == 8) {
-          if constexpr (kUnit == 1) upper[0] = high[i];
-          if constexpr (kUnit == 2) upper[0] = reinterpret_cast<const unsigned short*>(high)[i];
-          if constexpr (kUnit == 4) upper[0] = reinterpret_cast<const unsigned*>(high)[i];
+          if constexpr (kUnit == 1) upper[j][0] = high[i];
+          if constexpr (kUnit == 2) upper[j][0] = reinterpret_cast<const unsigned short*>(high)[i];
+          if constexpr (kUnit == 4) upper[j][0] = reinterpret_cast<const unsigned*>(high)[i];
 #pragma unroll
-          for (int u = 1; u < kUnit; ++u) upper[u] = upper[0] >> 8 * u;
+          for (int u = 1; u < kUnit; ++u) upper[j][u] = upper[j][0] >> 8 * u;
         } else if constexpr (Format::kHighBytes == 16) {
           if constexpr (kUnit == 1) {
-            upper[0] = reinterpret_cast<const unsigned short*>(high)[i];
+            upper[j][0] = reinterpret_cast<const unsigned short*>(high)[i];
           } else {
             unsigned halves[kUnit / 2];
             read_words(high + i * (kUnit * 2), halves);
 #pragma unroll
-            for (int u = 0; u < kUnit; ++u) upper[u] = halves[u / 2] >> u % 2 * 16;
+            for (int u = 0; u < kUnit; ++u) upper[j][u] = halves[u / 2] >> u % 2 * 16;
           }
         }
-        const int pick = kGroups == 2 ? row * 2 + word / 8 : Cfg::kScalePair ? row * 2 + step % 2 : row;
-        const SplitScale scale = split_scale(scales[pick]);
-#pragma unroll
-        for (int u = 0; u < kUnit; ++u) decoded[j][u] = decode8_scaled<Format>(low[u], upper[u], scale);
+        scale[j] = scales[kGroups == 2 ? row * 2 + word / 8 : Cfg::kScalePair ? row * 2 + step % 2 : row];
       }
+  };
+
+  // Decode words [from, to) of the kAllWords that were read last.
+  auto decode_words = [&](int from, int to) {
+#pragma unroll
+    for (int j = 0; j < kDecodes; ++j)
+#pragma unroll
+      for (int u = 0; u < kUnit; ++u)
+        if (from <= j * kUnit + u && j * kUnit + u < to)
+          decoded[j][u] = decode8_scaled<Format>(low[j][u], Format::kHighBytes > 0 ? upper[j][u] : 0, split_scale(scale[j]));
   };
 
   auto store_decoded = [&] {
@@ -283,7 +292,8 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
   }
   cp_async_wait<S - 2>();
   __syncthreads();
-  decode_step(0, 0);
+  read_step(0, 0);
+  decode_words(0, kAllWords);
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
     const int next = stage + 1 == S ? 0 : stage + 1;
@@ -291,22 +301,24 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
     cp_async_wait<S - 2>();
     // The decoded tile, x of this step and the weights of the next are there for all; buffers read before may be refilled.
     __syncthreads();
+    // First what the products wait for. Past the end this reads what is left in the buffer, and nobody uses it.
+    const unsigned char* const to_x = stage_at(stage);
+    read_step(step + 1, next);
+    load_fragments(to_x, 0, 0);
     if (step + S - 1 < steps) copy_x(step + S - 1, stage == 0 ? S - 1 : stage - 1);
     if (step + S < steps) copy_weights(step + S, stage);
     cp_async_commit();
     if (kPrefetch && step % kLineSteps == 0) prefetch_step(step + kAhead);
-    // Past the end this decodes what is left in the buffer; nothing reads it.
-    decode_step(step + 1, next);
-    const unsigned char* const to_x = stage_at(stage);
-    if constexpr (Cfg::kPingPong) load_fragments(to_x, 0, 0);
+    constexpr int kProducts = BK / 16;
 #pragma unroll
-    for (int k16 = 0; k16 < BK / 16; ++k16) {
+    for (int k16 = 0; k16 < kProducts; ++k16) {
       const int half = Cfg::kPingPong ? k16 % 2 : 0;
       if constexpr (Cfg::kPingPong) {
-        if (k16 + 1 < BK / 16) load_fragments(to_x, k16 + 1, 1 - half);
-      } else {
+        if (k16 + 1 < kProducts) load_fragments(to_x, k16 + 1, 1 - half);
+      } else if (k16 > 0) {
         load_fragments(to_x, k16, 0);
       }
+      decode_words(k16 * kAllWords / kProducts, (k16 + 1) * kAllWords / kProducts);
 #pragma unroll
       for (int m = 0; m < kMTiles; ++m)
 #pragma unroll
