@@ -140,9 +140,8 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
   unsigned x_from[kXCopies], code_from[kCodeCopies], high_from[kHighCopies], scale_from[kScaleCopies];
 #pragma unroll
   for (int i = 0; i < kXCopies; ++i) {
-    // Columns past the last live one repeat it: their sums are never stored.
     const int column = (thread + i * kThreads) / kXChunks;
-    x_from[i] = static_cast<unsigned>(column0 + (column < live ? column : live - 1)) * k + thread % kXChunks * 8;
+    x_from[i] = static_cast<unsigned>(column0 + column) * k + thread % kXChunks * 8;
   }
 #pragma unroll
   for (int i = 0; i < kCodeCopies; ++i)
@@ -155,11 +154,13 @@ __device__ __forceinline__ void gemm_tile(unsigned char* shared, RowSplit w, con
   for (int i = 0; i < kScaleCopies; ++i) scale_from[i] = static_cast<unsigned>(rows((thread + i * kThreads) % BM)) * groups;
   static_assert(kThreads % kXChunks == 0, "a thread keeps its 16-byte column of x");
 
+  // Columns past the last live one are not copied: what lies there goes into sums that are never stored. (Copying the last
+  // live one again sent every CTA's requests to the same lines of the L2, and a wide tile took longer for 8 columns than for 64.)
   auto copy_x = [&](int step, int stage) {
     unsigned char* const to_x = stage_at(stage);
 #pragma unroll
     for (int j = 0; j < kXCopies; ++j)
-      if (const int i = thread + j * kThreads; (j + 1) * kThreads <= BN * kXChunks || i < BN * kXChunks)
+      if (const int i = thread + j * kThreads; i / kXChunks < live)
         copy16(to_x + swizzled<BK>(i / kXChunks, i % kXChunks), x + (x_from[j] + step * BK));
   };
 
