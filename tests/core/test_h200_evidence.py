@@ -1,0 +1,57 @@
+"""The committed H200 runs: whole, reproducible without a GPU, and as the docs report them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from generator.core.evidence import Outcome, complete_keys
+from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.limits import LIMITS
+from generator.core.verdict import Rule, decide_points, false_switches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from generator.core.catalog import Catalog
+    from generator.core.evidence import Evidence
+
+FIRST = "20261129T234545Z.json"
+REPEATS = ("repeats/20261129T234614Z.json", "repeats/20261129T234914Z.json")
+
+
+@pytest.fixture(scope="module")
+def runs(root: Path) -> tuple[Evidence, ...]:
+    folder = root / "builtin_profiles/sources/measured/nvidia-h200-sm90"
+    return tuple(load_evidence((folder / name).read_text(), name) for name in (FIRST, *REPEATS))
+
+
+def test_files_are_canonical(root: Path, runs: tuple[Evidence, ...]) -> None:
+    folder = root / "builtin_profiles/sources/measured/nvidia-h200-sm90"
+    for name, run in zip((FIRST, *REPEATS), runs, strict=True):
+        assert dump_evidence(run) == (folder / name).read_text()
+
+
+def test_every_calibrated_key_is_whole_in_every_run(runs: tuple[Evidence, ...], catalog: Catalog) -> None:
+    keys = {route.key for route in catalog.calibrated}
+    assert all(set(complete_keys(run, catalog)) == keys for run in runs)
+
+
+def test_no_time_is_below_its_floor_and_no_output_is_far_off(runs: tuple[Evidence, ...]) -> None:
+    for trial in (trial for run in runs for trial in run.trials if trial.outcome is Outcome.TIMED):
+        assert min(trial.first_us) >= (trial.floor_us or 0.0) * LIMITS.floor_share
+        assert all(value is not None and value <= LIMITS.max_mismatch for value in trial.differences.values())
+        assert all(value is not None and value <= LIMITS.max_mismatch for value in trial.errors.values())
+
+
+def test_flips_and_twins_are_as_the_page_reports_them(root: Path, runs: tuple[Evidence, ...], catalog: Catalog) -> None:
+    page = (root / "docs/measured.md").read_text()
+    decided = [decide_points(run, catalog, LIMITS, Rule.GUARDED) for run in runs]
+    for names, one, other in (("first, second", 0, 1), ("first, third", 0, 2), ("second, third", 1, 2)):
+        flips = [point for point in decided[one] if decided[one][point].schedule != decided[other][point].schedule]
+        projections = [key for key, _ in flips if not key.startswith(("attn", "gdn"))]
+        share, part = len(flips) / len(decided[one]), len(projections) / 344
+        row = f"| {names} | {len(flips)} ({share:.2%}) | {len(projections)} ({part:.2%}) |".replace("%", " %")
+        assert row in page
+    assert [false_switches(run, catalog, LIMITS, Rule.GUARDED) for run in runs] == [(0, 492), (0, 492), (1, 492)]
