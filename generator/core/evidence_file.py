@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -263,8 +262,8 @@ def scalars(data: Mapping[str, object], at: Place) -> dict[str, Scalar]:
     for name, value in data.items():
         if not isinstance(value, str | int | float | bool):
             at[name].stop(value, "expected text, a number or a truth value")
-        if isinstance(value, float) and not math.isfinite(value):
-            at[name].stop(value, "expected a finite number")
+        if not isinstance(value, str | bool):
+            _number(value, at[name])
         kind = FACT_TYPES.get(name)
         if kind is not None and (not isinstance(value, kind) or isinstance(value, bool)):
             at[name].stop(value, f"expected {kind.__name__ if isinstance(kind, type) else 'a number'}")

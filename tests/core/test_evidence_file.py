@@ -104,3 +104,17 @@ def test_messages_say_where_and_what(old: str, new: str, message: str) -> None:
     with pytest.raises(EvidenceError) as caught:
         load_evidence(text.replace(old, new), "e.json")
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 2**2000])
+@pytest.mark.parametrize("block", ["run", "rule"])
+def test_fact_that_no_float_holds_is_refused(value: int, block: str) -> None:
+    data = json.loads(dump_evidence(ITEM))
+    data[block]["odd"] = value
+    data["keys"][0]["conditions"]["seconds"] = 0.5
+    with pytest.raises(EvidenceError, match=r"\['odd'\]: found a number of many digits; expected a finite number"):
+        load_evidence(json.dumps(data), "e.json")
+    del data[block]["odd"]
+    data["keys"][0]["conditions"]["seconds"] = value
+    with pytest.raises(EvidenceError, match=r"\['seconds'\]: found a number of many digits; expected a finite number"):
+        load_evidence(json.dumps(data), "e.json")
