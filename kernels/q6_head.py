@@ -28,55 +28,41 @@ _LEGACY = (
     (None, "int:mma_t128"),
 )
 
+_UNIFIED = CompiledTable(
+    default=(
+        (2, "int:simt_r8t4"),
+        (8, "int:sliced_r16t8w4s2"),
+        (16, "int:sliced_r32t16w4s2"),
+        (32, "int:sliced_r32t32w4s1"),
+        (48, "int:mma_t48"),
+        (56, "int:mma_t56"),
+        (64, "int:mma_t64"),
+        (80, "int:mma_t80"),
+        (96, "int:mma_t96"),
+    )
+)
+
+_UNIFIED_WIDTHS = {86: ((4, 18), (21, 40), (56, 96)), 89: ((7, 32), (56, 96)), 120: ((4, 32), (56, 96))}
+"""Widths at which the unified plain-Linear table answers, by capability (engine-kernels 6.7)."""
+
+
+def _with_unified(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int | None, str], ...]:
+    """Return the legacy table with the unified one inside ``ranges``, in ascending bands."""
+    legacy = CompiledTable(default=_LEGACY)
+    ends = {*(last for first, last in ranges), *(first - 1 for first, last in ranges)}
+    ends |= {last for last, _ in (*_LEGACY, *_UNIFIED.default) if last is not None}
+    bands: list[tuple[int | None, str]] = []
+    for width in sorted(ends):
+        inside = any(first <= width <= last for first, last in ranges)
+        schedule = (_UNIFIED if inside else legacy).at(width)
+        if bands and bands[-1][1] == schedule:
+            bands.pop()
+        bands.append((width, schedule))
+    return (*bands, (None, _LEGACY[-1][1]))
+
+
 TABLE = CompiledTable(
-    default=_LEGACY,
-    # The unified plain-Linear table answers inside these widths (engine-kernels 6.7): 8.6 at 4-18, 21-40
-    # and 56-96; 8.9 at 7-32 and 56-96; 12.x at 4-32 and 56-96.
-    by_capability={
-        86: (
-            (3, "int:simt_r8t4"),
-            (8, "int:sliced_r16t8w4s2"),
-            (16, "int:sliced_r32t16w4s2"),
-            (18, "int:sliced_r32t32w4s1"),
-            (20, "int:mma_t24"),
-            (32, "int:sliced_r32t32w4s1"),
-            (48, "int:mma_t48"),
-            (55, "int:mma_t128"),
-            (56, "int:mma_t56"),
-            (64, "int:mma_t64"),
-            (80, "int:mma_t80"),
-            (96, "int:mma_t96"),
-            (None, "int:mma_t128"),
-        ),
-        89: (
-            (4, "int:simt_r8t4"),
-            (5, "int:simt_r8t5"),
-            (6, "int:simt_r8t6"),
-            (8, "int:sliced_r16t8w4s2"),
-            (16, "int:sliced_r32t16w4s2"),
-            (32, "int:sliced_r32t32w4s1"),
-            (48, "int:mma_t48"),
-            (55, "int:mma_t128"),
-            (56, "int:mma_t56"),
-            (64, "int:mma_t64"),
-            (80, "int:mma_t80"),
-            (96, "int:mma_t96"),
-            (None, "int:mma_t128"),
-        ),
-        120: (
-            (3, "int:simt_r8t4"),
-            (8, "int:sliced_r16t8w4s2"),
-            (16, "int:sliced_r32t16w4s2"),
-            (32, "int:sliced_r32t32w4s1"),
-            (48, "int:mma_t48"),
-            (55, "int:mma_t128"),
-            (56, "int:mma_t56"),
-            (64, "int:mma_t64"),
-            (80, "int:mma_t80"),
-            (96, "int:mma_t96"),
-            (None, "int:mma_t128"),
-        ),
-    },
+    default=_LEGACY, by_capability={capability: _with_unified(ranges) for capability, ranges in _UNIFIED_WIDTHS.items()}
 )
 
 _SLICED = {

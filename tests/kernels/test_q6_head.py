@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from generator.core.route import COMPILED, DeviceFacts, Schedule
-from kernels.q6_head import FAMILY
+from kernels.q6_head import FAMILY, TABLE
 
 ROUTE = FAMILY.routes[0]
 
@@ -52,3 +52,17 @@ def test_every_compiled_tile_is_declared(width: int) -> None:
 def test_reading_the_packed_weights_is_most_of_the_floor() -> None:
     assert ROUTE.operation is not None
     assert ROUTE.operation.floor_bytes(1) == 993_280_000 + 2 * (5120 + 248320)
+
+
+def test_compiled_route_takes_the_unified_table_exactly_inside_each_capability_s_widths() -> None:
+    inside: dict[int, set[int]] = {
+        86: {*range(4, 19), *range(21, 41), *range(56, 97)},
+        90: set(),
+        120: {*range(4, 33), *range(56, 97)},
+    }
+    for capability, widths in inside.items():
+        for width in range(1, 200):
+            # Only these widths can tell the two tables apart by name.
+            if width in {*range(3, 33), *range(49, 97)}:
+                unified = TABLE.at(width, capability) != TABLE.at(width)
+                assert unified == (width in widths), (capability, width)
