@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from generator.core.bench_readers import judged_cases
 from generator.core.evidence_file import load_evidence
 from generator.core.imported import read_imported
-from generator.core.measured import measured_source
+from generator.core.measured import measured_sources
 from generator.core.overrides import check_expiry, parse_overrides
 from generator.core.reference import parse_reference_gpus
 from generator.core.selected import selected_sources
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from generator.core.catalog import Catalog
+    from generator.core.evidence import Evidence
 
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _LAST_EPOCH = 253402300799
@@ -125,16 +126,12 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
         read_imported(take(path), repository.relative(path))
         for path in listed(repository.sources / "imported", "sources/imported", "*.json")
     )
-    evidence = tuple(
-        (
-            path.relative_to(repository.sources / "measured").as_posix(),
-            load_evidence(take_text(path), repository.relative(path)),
-        )
-        for path in listed_below(repository.sources / "measured", "sources/measured", "*", "*.json")
-    )
-    measured = tuple(
-        measured_source(item, name, digests[f"sources/measured/{name}"], catalog) for name, item in evidence
-    )
+    files: list[tuple[str, str, Evidence]] = []
+    for path in listed_below(repository.sources / "measured", "sources/measured", "*", "*.json"):
+        name = path.relative_to(repository.sources / "measured").as_posix()
+        evidence = load_evidence(take_text(path), repository.relative(path))
+        files.append((name, digests[f"sources/measured/{name}"], evidence))
+    measured = measured_sources(files, catalog)
     rounds = load_round_files(repository.sources / "measured")
     digests |= {f"sources/measured/{file.name}": file.sha256 for file in rounds}
     for path in listed_below(repository.sources / "measured", "sources/measured", "*", "rounds", "grid.toml"):

@@ -10,8 +10,9 @@ from ninfer_device_profiles.bands import schedule_at
 from generator.core.cause import Attribution, Judged, causes
 from generator.core.evidence import Evidence, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey, Schedule
+from generator.core.settle import settle
 from generator.core.stats import median
-from generator.core.verdict import Rule, false_switches
+from generator.core.verdict import Rule, decide_points, false_switches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -164,6 +165,15 @@ def flips(
     return found, len(both)
 
 
+def settled_changes(first: Evidence, second: Evidence, catalog: Catalog, limits: Limits) -> int:
+    """Return how many cells a table changes when ``second`` joins ``first`` as its source, under rule ``guarded``."""
+    before = {
+        point: decision.schedule for point, decision in decide_points(first, catalog, limits, Rule.GUARDED).items()
+    }
+    after = settle(decide_points(second, catalog, limits, Rule.GUARDED), second, before, limits)
+    return sum(1 for point, decision in after.items() if point in before and decision.schedule != before[point])
+
+
 def flips_markdown(first: Evidence, second: Evidence, catalog: Catalog, limits: Limits) -> str:
     """Return the flip report under both rules, with the false switches of the hidden twins."""
     text = f"# Two runs on {first.device.name}\n\n"
@@ -174,6 +184,12 @@ def flips_markdown(first: Evidence, second: Evidence, catalog: Catalog, limits: 
         switched, judged = sum(taken for taken, _ in twins), sum(seen for _, seen in twins)
         text += f"## Rule {rule}\n\n{len(found)} of {cells} cells differ ({share:.2%}). "
         text += f"Hidden twins switched: {switched} of {judged}.\n\n"
+        if rule is Rule.GUARDED:
+            changed = settled_changes(first, second, catalog, limits)
+            text += (
+                f"As a second source of the table the second run changes {changed} of them: derive keeps an earlier "
+            )
+            text += "choice that the later run does not tell from its own.\n\n"
         if found:
             head = ("route key", "width", "first run", "second run", "cause", "why, first", "why, second")
             rows = [

@@ -5,18 +5,48 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from generator.core.evidence import BenchKind, incomplete_keys
+from generator.core.evidence import BenchKind, complete_keys, incomplete_keys
 from generator.core.limits import LIMITS
+from generator.core.settle import settle
 from generator.core.sources import Device, Kind, Measured
-from generator.core.verdict import Rule, decide_points, evidence_bands, false_switches
+from generator.core.verdict import Rule, decide_points, false_switches, route_bands
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence
     from generator.core.limits import Limits
+    from generator.core.route import RouteKey, Schedule
 
 _KINDS = {BenchKind.ENGINE: Kind.ENGINE, BenchKind.KERNELS: Kind.KERNELS}
+
+
+def measured_sources(
+    files: Iterable[tuple[str, str, Evidence]],
+    catalog: Catalog,
+    *,
+    limits: Limits = LIMITS,
+    rule: Rule = Rule.GUARDED,
+) -> tuple[Measured, ...]:
+    """Return a source for each ``(file name, SHA-256, evidence)``, in the order of their dates.
+
+    Runs of our own kernels on one device are settled one after the other: a later run changes a choice of the one
+    before only where its samples tell the two apart (`settle`).
+
+    Raises:
+        EvidenceError: as `measured_source`.
+    """
+    found: list[Measured] = []
+    earlier: dict[Device, dict[tuple[RouteKey, int], Schedule]] = {}
+    for name, sha256, evidence in sorted(files, key=lambda item: (str(item[2].run.get("date", "")), item[0])):
+        device = Device(evidence.device.hardware_class, evidence.device.multiprocessors)
+        known = earlier.setdefault(device, {}) if evidence.bench is BenchKind.KERNELS else {}
+        source = measured_source(evidence, name, sha256, catalog, limits=limits, rule=rule, earlier=known)
+        known |= source.choices
+        found.append(source)
+    return tuple(found)
 
 
 def measured_source(
@@ -27,10 +57,12 @@ def measured_source(
     *,
     limits: Limits = LIMITS,
     rule: Rule = Rule.GUARDED,
+    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
 ) -> Measured:
     """Return what ``evidence`` says of every key that it measured whole against this catalog's key digest.
 
-    A key of another digest is stale and counts no more than one with a missing width.
+    A key of another digest is stale and counts no more than one with a missing width. ``earlier`` holds the choices of
+    the run before on this device, if any.
 
     Raises:
         EvidenceError: the rule would have switched too many hidden twins, so its other choices mean nothing either.
@@ -43,6 +75,10 @@ def measured_source(
         )
     gaps = incomplete_keys(evidence, catalog)
     decisions = decide_points(evidence, catalog, limits, rule)
+    if earlier:
+        decisions = settle(decisions, evidence, earlier, limits)
+    keys = complete_keys(evidence, catalog)
+    choices = {(key, width): decisions[key, width].schedule for key in keys for width in catalog.route(key).widths}
     return Measured(
         device=Device(evidence.device.hardware_class, evidence.device.multiprocessors),
         file=file,
@@ -50,7 +86,10 @@ def measured_source(
         kind=_KINDS[evidence.bench],
         date=str(evidence.run.get("date", "")),
         power_limit_w=evidence.device.power_limit_w,
-        routes=evidence_bands(evidence, catalog, limits, rule),
+        routes={
+            key: route_bands(catalog.route(key), {width: choices[key, width] for width in catalog.route(key).widths})
+            for key in keys
+        },
         incomplete=gaps,
         gains={
             point: decision.gain
@@ -60,4 +99,5 @@ def measured_source(
         seconds={
             facts.key: float(facts.conditions["seconds"]) for facts in evidence.keys if "seconds" in facts.conditions
         },
+        choices=choices,
     )

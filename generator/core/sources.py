@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from generator.core.imported import Imported
     from generator.core.overrides import Override
     from generator.core.reference import ReferenceGpu
-    from generator.core.route import HardwareClass, RouteKey
+    from generator.core.route import HardwareClass, RouteKey, Schedule
 
 
 class Device(NamedTuple):
@@ -70,6 +70,7 @@ class Measured:
         incomplete: keys that do not count, each with the reason: a width is missing, or the key digest is another.
         gains: of the choice at each measured width where another schedule than the compiled route won, as a ratio.
         seconds: how long each key took to measure, where recorded.
+        choices: schedule at each measured width of those keys, which a later run is settled against.
     """
 
     device: Device
@@ -82,6 +83,7 @@ class Measured:
     incomplete: Mapping[RouteKey, str] = field(default_factory=dict)
     gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
     seconds: Mapping[RouteKey, float] = field(default_factory=dict)
+    choices: Mapping[tuple[RouteKey, int], Schedule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from generator.arguments import share
 from generator.core.catalog import build_catalog
-from generator.core.evidence_report import flip_json, flips, flips_markdown
+from generator.core.evidence_report import flip_json, flips, flips_markdown, settled_changes
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
 from generator.errors import GateError
@@ -37,7 +37,15 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     found, cells = flips(first, second, catalog, LIMITS, Rule.GUARDED)
     if arguments.json:
-        output.json({"cells": cells, "rule": Rule.GUARDED, "flips": [flip_json(item) for item in found]})
+        changed = settled_changes(first, second, catalog, LIMITS)
+        output.json(
+            {
+                "cells": cells,
+                "rule": Rule.GUARDED,
+                "settled_changes": changed,
+                "flips": [flip_json(item) for item in found],
+            }
+        )
     else:
         write_report(flips_markdown(first, second, catalog, LIMITS), arguments.output, output)
     if arguments.most is not None and len(found) > arguments.most * cells:

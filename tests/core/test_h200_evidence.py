@@ -8,6 +8,7 @@ import pytest
 
 from generator.core.evidence import Outcome, complete_keys
 from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.evidence_report import settled_changes
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule, decide_points, false_switches
 
@@ -52,6 +53,9 @@ def test_flips_and_twins_are_as_the_page_reports_them(root: Path, runs: tuple[Ev
         flips = [point for point in decided[one] if decided[one][point].schedule != decided[other][point].schedule]
         projections = [key for key, _ in flips if not key.startswith(("attn", "gdn"))]
         share, part = len(flips) / len(decided[one]), len(projections) / 344
-        row = f"| {names} | {len(flips)} ({share:.2%}) | {len(projections)} ({part:.2%}) |".replace("%", " %")
-        assert row in page
+        settled = settled_changes(runs[one], runs[other], catalog, LIMITS)
+        cells = (f"| {names} | {len(flips)} ({share:.2%}) | {len(projections)} ({part:.2%}) |", f"| {settled} ")
+        (row,) = (line for line in page.splitlines() if line.startswith(cells[0].replace("%", " %")))
+        assert row.endswith(f"{cells[1]}({settled / len(decided[one]):.2%}) |".replace("%", " %"))
+        assert settled <= len(decided[one]) * 0.01
     assert [false_switches(run, catalog, LIMITS, Rule.GUARDED) for run in runs] == [(0, 492), (0, 492), (1, 492)]

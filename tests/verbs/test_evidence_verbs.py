@@ -80,7 +80,12 @@ def test_reports_as_json_hold_every_point(
     assert run_verb("calibrate", ["--replay", file, "--out", table, "--quiet"], program="c") == 0
     capsys.readouterr()
     assert run_verb("flips", [file, str(files[1]), "--json"], program="flips") == 0
-    assert json.loads(capsys.readouterr().out) == {"cells": 492, "flips": [], "rule": "guarded"}
+    assert json.loads(capsys.readouterr().out) == {
+        "cells": 492,
+        "flips": [],
+        "rule": "guarded",
+        "settled_changes": 0,
+    }
     assert run_verb("verify", ["--replay", file, "--table", table, "--json"], program="verify") == 0
     points = json.loads(capsys.readouterr().out)
     assert len(points) == 492

@@ -1,0 +1,79 @@
+"""A later run of a device against an earlier one: a choice changes only where the later samples tell the two apart.
+
+Two runs of one board differ by some tenths of a per cent, so a gain near the margin falls on one side today and on the
+other tomorrow. The earlier choice is the incumbent (field-lessons 4.1): it stays unless the later run clearly differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from generator.core.evidence import Outcome
+from generator.core.route import COMPILED
+from generator.core.stats import gain
+from generator.core.verdict import Verdict, key_noise, pooled_median
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from generator.core.evidence import Evidence, Trial
+    from generator.core.limits import Limits
+    from generator.core.route import RouteKey, Schedule
+    from generator.core.verdict import Decision
+
+    Point = tuple[RouteKey, int]
+
+
+def settle(
+    decisions: Mapping[Point, Decision], evidence: Evidence, earlier: Mapping[Point, Schedule], limits: Limits
+) -> dict[Point, Decision]:
+    """Return ``decisions`` with the earlier choice wherever ``evidence`` does not clearly speak against it.
+
+    * The compiled route stays unless the new choice's gain over both passes clears the margin by the key's noise.
+    * An earlier winner stays while it is faster than the compiled route by more than the second pass asks for, and
+      the new choice is not faster than it by the margin.
+
+    Args:
+        decisions: of rule ``guarded`` on ``evidence``.
+        evidence: holds the samples of both choices.
+        earlier: choices of the run before; points that it did not measure are decided by ``decisions`` alone.
+        limits: the numbers of the rule.
+    """
+    settled: dict[Point, Decision] = {}
+    levels: dict[RouteKey, float] = {}
+    for (key, width), decision in decisions.items():
+        old = earlier.get((key, width))
+        settled[key, width] = decision
+        if old is None or old == decision.schedule or decision.verdict is Verdict.NOT_MEASURED:
+            continue
+        if key not in levels:
+            levels[key] = key_noise(evidence, key, limits)
+        settled[key, width] = _settled(evidence, decision, old, limits, levels[key])
+    return settled
+
+
+def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limits, level: float) -> Decision:
+    """Return ``decision``, or the one that keeps ``old``."""
+    compiled, before = (evidence.trial(decision.key, decision.width, name) for name in (COMPILED, old))
+    after = evidence.trial(decision.key, decision.width, decision.schedule)
+    if compiled is None or before is None or after is None or before.outcome is not Outcome.TIMED:
+        return decision
+    if any(value is None or not value <= limits.max_mismatch for value in before.differences.values()):
+        return decision
+    lead, held = _lead(after, before), _lead(before, compiled)
+    if old == COMPILED:
+        stays, found = not lead > limits.min_gain + level, f"needs more than {limits.min_gain + level:.3f}"
+    else:
+        keeps_up = held > limits.min_gain * limits.second_pass_share
+        stays = keeps_up and (decision.schedule == COMPILED or not lead > limits.min_gain)
+        found = f"and {old} {held:.3f} over compiled"
+    if not stays:
+        return decision
+    reason = f"an earlier run's choice stays: {decision.schedule or 'compiled'} gains {lead:.3f} over it, {found}"
+    gained = held if old != COMPILED else None
+    return replace(decision, schedule=old, verdict=Verdict.TIE, reason=f"{old or 'compiled'}: {reason}", gain=gained)
+
+
+def _lead(rival: Trial, base: Trial) -> float:
+    return gain(pooled_median(rival), pooled_median(base))

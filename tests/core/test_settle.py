@@ -1,0 +1,110 @@
+"""A later run against an earlier one: what it does not tell apart stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generator.core.evidence import Outcome
+from generator.core.limits import LIMITS
+from generator.core.measured import measured_sources
+from generator.core.route import COMPILED, Schedule
+from generator.core.settle import settle
+from generator.core.verdict import Rule, Verdict, decide_points
+from tests.core.toy import KEY, STRETCHED, evidence, other, point, timed, toy_catalog
+
+if TYPE_CHECKING:
+    from generator.core.evidence import Evidence, Trial
+    from generator.core.verdict import Decision
+
+CATALOG = toy_catalog()
+POINT = (KEY, 1)
+
+
+def settled(run: Evidence, old: str) -> Decision:
+    decisions = decide_points(run, CATALOG, LIMITS, Rule.GUARDED)
+    return settle(decisions, run, {POINT: Schedule(old)}, LIMITS)[POINT]
+
+
+@pytest.mark.parametrize(("us", "schedule"), [(96.9, "c"), (96.999, "c"), (90.0, "c")])
+def test_without_noise_a_win_overrules_the_compiled_route(us: float, schedule: str) -> None:
+    assert settled(point(timed("c", us, us)), "").schedule == schedule
+
+
+def test_a_win_inside_margin_and_noise_leaves_the_compiled_route() -> None:
+    run = evidence(
+        [timed("", 100.0, 100.0), timed("", 99.0, 99.0, twin=True), timed("c", 96.5, 96.5), timed("b", 120.0)]
+    )
+    decision = settled(run, "")
+    assert decide_points(run, CATALOG, LIMITS, Rule.GUARDED)[POINT].schedule == "c"
+    assert (decision.schedule, decision.verdict) == (COMPILED, Verdict.TIE)
+    assert decision.reason == ("compiled: an earlier run's choice stays: c gains 0.035 over it, needs more than 0.050")
+
+
+@pytest.mark.parametrize(("us", "schedule"), [(97.5, "c"), (98.4, "c"), (98.6, ""), (101.0, "")])
+def test_an_earlier_winner_stays_while_it_clears_half_the_margin(us: float, schedule: str) -> None:
+    assert settled(point(timed("c", us, us)), "c").schedule == schedule
+
+
+@pytest.mark.parametrize(("rival", "schedule"), [(90.0, "c"), (88.5, "c"), (87.0, "b")])
+def test_another_winner_replaces_it_only_by_the_margin(rival: float, schedule: str) -> None:
+    assert settled(point(timed("c", 90.0, 90.0), timed("b", rival, rival)), "c").schedule == schedule
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        other("c", Outcome.REFUSED, "differs"),
+        other("c", Outcome.FAILED, "fault"),
+        other("c", Outcome.SAME, "the compiled launch"),
+        timed("c", 90.0, 90.0, difference=0.2),
+        timed("c", 90.0, 90.0, difference=None),
+    ],
+)
+def test_an_earlier_winner_that_fails_now_gives_way(trial: Trial) -> None:
+    assert settled(point(trial), "c").schedule == COMPILED
+
+
+def test_a_point_that_the_earlier_run_lacks_is_decided_alone() -> None:
+    run = point(timed("c", 90.0, 90.0))
+    decisions = decide_points(run, CATALOG, LIMITS, Rule.GUARDED)
+    assert settle(decisions, run, {}, LIMITS) == decisions
+
+
+def _run(date: str, us: float) -> tuple[str, str, Evidence]:
+    trials = [
+        trial
+        for width in (8192, 262144)
+        for trial in (
+            timed("", 100.0, 100.0, key=STRETCHED, width=width),
+            timed("", 100.0, 100.0, key=STRETCHED, width=width, twin=True),
+            timed("x", us, us, key=STRETCHED, width=width),
+        )
+    ]
+    found = evidence(trials)
+    found = type(found)(**{**vars(found), "run": {**found.run, "date": date}})
+    return f"{date}.json", "0" * 64, found
+
+
+def test_runs_are_settled_by_date_whatever_the_order_of_files() -> None:
+    first, second = _run("2026-11-29T00:00:00Z", 96.0), _run("2026-11-30T00:00:00Z", 97.5)
+    for files in ([first, second], [second, first]):
+        sources = measured_sources(files, CATALOG)
+        assert [source.file for source in sources] == [first[0], second[0]]
+        assert [source.choices[STRETCHED, 8192] for source in sources] == ["x", "x"]
+    (alone,) = measured_sources([second], CATALOG)
+    assert alone.choices[STRETCHED, 8192] == COMPILED
+
+
+@given(st.floats(80.0, 120.0), st.sampled_from(["", "c", "b"]))
+def test_settling_never_keeps_what_is_slower_than_compiled_and_is_stable(us: float, old: str) -> None:
+    run = point(timed("c", us, us), timed("b", 98.0, 98.0))
+    decision = settled(run, old)
+    if decision.schedule:
+        trial = run.trial(KEY, 1, decision.schedule)
+        assert trial is not None
+        assert trial.first_us[0] < 100.0
+    assert settled(run, decision.schedule).schedule == decision.schedule
