@@ -8,9 +8,9 @@ import pytest
 
 from generator.core.catalog import build_catalog
 from generator.core.dispatch import dispatcher
-from generator.core.fill import operand_elements
+from generator.core.fill import host_values, operand_elements
 from generator.core.resources import device_facts
-from generator.core.route import COMPILED, Buf, Launch, Operation, Route, RouteFamily, Schedule
+from generator.core.route import COMPILED, Buf, Given, Launch, Operation, Poison, Route, RouteFamily, Schedule
 from kernels import ROOT, find_families
 
 if TYPE_CHECKING:
@@ -118,3 +118,14 @@ def test_outputs_and_restored_planes_fit_their_operands(route: Route, operation:
         for plane in (*planes, *operation.restored(width)):
             assert 0 < plane.elements <= sizes[plane.name], (width, plane)
         assert operation.floor_bytes(width) > 0
+
+
+def test_no_input_is_constant_and_every_fill_gives_the_same_values_twice(operation: Operation) -> None:
+    for operand in operation.operands:
+        if isinstance(operand.fill, Poison):
+            continue
+        count = min(operand_elements(operand), 4096)
+        values = host_values(operand, 0, count)
+        assert values.tobytes() == host_values(operand, 0, count).tobytes()
+        if not isinstance(operand.fill, Given):  # positions and page tables are what they must be
+            assert len(set(values.view("u1").tolist())) > 1, operand.name
