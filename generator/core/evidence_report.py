@@ -26,7 +26,7 @@ LARGE_BYTES = 150_000_000
 LARGE_SHARE = 0.80
 MIDDLE_BYTES = (20_000_000, 60_000_000)
 MIDDLE_SHARE = 0.55
-"""Aims of issue 4: share of the floor's speed for operands of 150 MB or more, and of 20 to 60 MB."""
+"""Aims of docs/measured.md: share of the floor's speed for operands of 150 MB or more, and of 20 to 60 MB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

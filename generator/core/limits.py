@@ -29,11 +29,11 @@ class Limits:
     most_samples: int = 231  # guarded: samples of such a point's first pass
     extend_below_us: float = 250.0  # guarded: longer kernels vary too little to need it
     close_share: float = 0.03  # guarded: contenders this close to the best get a second pass too
-    max_false_switches: float = 0.01  # field-lessons 6.5, issue 4: no table from a run that switches more of its twins
-    stop_after: int = 3  # issue 4, bench: samples after which a hopeless candidate stops
-    stop_ratio: float = 1.5  # issue 4, bench: hopeless is this many times the compiled route's median
-    time_limit_s: float = 30.0  # issue 4, "hangs (time limit)": longest answer of a worker about one width
-    floor_share: float = 0.95  # issue 4, "must hold": impossible below this share of the floor (bandwidth is measured)
+    max_false_switches: float = 0.01  # field-lessons 6.5: no table from a run that switches more of its twins
+    stop_after: int = 3  # bench: samples after which a hopeless candidate stops (docs/evidence.md, "stopped early")
+    stop_ratio: float = 1.5  # bench: hopeless is this many times the compiled route's median
+    time_limit_s: float = 30.0  # bench: longest answer of a worker about one width; past it the candidate hangs
+    floor_share: float = 0.95  # bench: impossible below this share of the floor; not 1, since the bandwidth is measured
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

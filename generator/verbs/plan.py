@@ -48,7 +48,8 @@ def run(arguments: Namespace, output: Output) -> int:
         counts = [str(plan.count(state)) for state in (State.MEASURED, State.IMPORTED, State.STALE, State.ABSENT)]
         held = [sum(1 for number in plan.rounds.values() if number == wanted) for wanted in (2, 1, 0)]
         rounds = "/".join(map(str, held)) if plan.rounds else "none needed"
-        session = f"{plan.command.removeprefix('nox -s ')}, about {max(plan.seconds, 1):.0f} s"
+        takes = f"about {max(plan.seconds, 1):.0f} s" if plan.seconds else "all measured"
+        session = f"{plan.command.removeprefix('nox -s ')}, {takes}"
         table.add_row(name, str(plan.card.multiprocessors), *counts, rounds, session)
     output.show(table)
     for plan in plans:
