@@ -110,6 +110,27 @@ def device_count(families: str) -> int:
     return link.facts.devices
 
 
+def refuse_other_card(slug: str | None, device: DeviceRecord, remedy: str) -> None:
+    """Raise unless ``device`` is the reference card ``slug``, if one is named.
+
+    Raises:
+        DeviceError: another card, or no such card; names both and ends with ``remedy``.
+    """
+    if slug is None:
+        return
+    repository = find_repository()
+    name = repository.relative(repository.reference)
+    cards = {card.slug: card for card in parse_reference_gpus(read_text(repository.reference, name), name)}
+    if slug not in cards:
+        raise DeviceError(f"--card {slug!r}: not in {name}; expected one of {', '.join(sorted(cards))}")
+    card = cards[slug]
+    if (device.hardware_class, device.multiprocessors) != (card.hardware_class, card.multiprocessors):
+        raise DeviceError(
+            f"this device is {device.hardware_class} with {device.multiprocessors} SMs, expected "
+            f"{card.hardware_class} with {card.multiprocessors} ({card.name}); {remedy}"
+        )
+
+
 class DeviceRun:
     """One device, from its worker's start to its end.
 
@@ -173,20 +194,9 @@ class DeviceRun:
         Raises:
             DeviceError: another card, or no such card; names both.
         """
-        if slug is None:
-            return
-        repository = find_repository()
-        name = repository.relative(repository.reference)
-        cards = {card.slug: card for card in parse_reference_gpus(read_text(repository.reference, name), name)}
-        if slug not in cards:
-            raise DeviceError(f"--card {slug!r}: not in {name}; expected one of {', '.join(sorted(cards))}")
-        card, device = cards[slug], self.bench.facts().device
-        if (device.hardware_class, device.multiprocessors) != (card.hardware_class, card.multiprocessors):
-            raise DeviceError(
-                f"this device is {device.hardware_class} with {device.multiprocessors} SMs, expected "
-                f"{card.hardware_class} with {card.multiprocessors} ({card.name}); choose it with --device, or run "
-                "`nox -s calibrate` for any card"
-            )
+        refuse_other_card(
+            slug, self.bench.facts().device, "choose it with --device, or run `nox -s calibrate` for any card"
+        )
 
     def occupants(self, *, allow: bool) -> str:
         """Return what else uses the device, empty when idle; call it before `start`.

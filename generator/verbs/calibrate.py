@@ -28,7 +28,7 @@ from generator.core.recorded_rule import recorded_rule
 from generator.core.route import Group
 from generator.core.verdict import Rule
 from generator.core.workload import Workload, select_routes
-from generator.device_run import DeviceRun, device_count, refuse_overrides
+from generator.device_run import DeviceRun, device_count, refuse_other_card, refuse_overrides
 from generator.engine import run_engine
 from generator.errors import GeneratorError, UsageError
 from generator.files import read_text, write_files
@@ -109,6 +109,7 @@ def _selected(arguments: Namespace, catalog: Catalog, capability: int) -> Worklo
 def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
     name = str(arguments.replay)
     evidence = load_evidence(read_text(arguments.replay, name), name)
+    refuse_other_card(arguments.card, evidence.device, f"replay {name} without --card")
     rule, limits = _rule(arguments, *recorded_rule(evidence, name))
     measured = {facts.key for facts in evidence.keys}
     work = _selected(arguments, catalog, evidence.device.capability)

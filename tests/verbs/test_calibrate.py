@@ -117,6 +117,18 @@ def test_a_missing_evidence_file_is_exit_1(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == f"ninfer-calibrate: {path}: not there; expected a file. Check the path\n"
 
 
+def test_a_replay_of_another_cards_evidence_is_refused_where_a_card_is_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "p.json"
+    assert calibrate("--replay", str(file), "--out", str(out), "--card", "rtx-3090") == 1
+    assert capsys.readouterr().err == (
+        "ninfer-calibrate: this device is nvidia-toy-sm90 with 4 SMs, expected nvidia-geforce-rtx-3090-sm86 with 82 "
+        f"(RTX 3090); replay {file} without --card\n"
+    )
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("value", ["0", "1", ""])
 def test_an_override_that_would_change_a_route_refuses(value: str) -> None:
     with pytest.raises(DeviceError) as caught:
