@@ -17,6 +17,7 @@ from generator.core.verdict import Rule, decide_points
 from generator.repository import find_repository, load_sources
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ninfer_device_profiles.document import Profile
@@ -96,3 +97,35 @@ def test_the_page_tells_times_memory_and_near_points_as_the_evidence_has_them(
         close.append({point for point, gain in gains.items() if abs(gain - LIMITS.min_gain) < 0.01})
     near = set.intersection(*close)
     assert f"the best gain of {len(near)} of the {len(small)} small-T attention points" in " ".join(page.split())
+
+
+def test_the_page_tells_whose_bits_are_the_compiled_routes(source: Path, root: Path) -> None:
+    run = load_evidence(source.read_text(), source.name)
+    page = " ".join((root / "docs/measured.md").read_text().split())
+    differ: dict[tuple[str, str], float] = {}
+    for trial in run.trials:
+        if trial.schedule and trial.differences:
+            name = trial.key.rpartition("/")[0] if trial.key.startswith("unified/q5") else trial.key.partition("/")[0]
+            largest = max(value for value in trial.differences.values() if value is not None)
+            differ[name, trial.schedule] = max(differ.get((name, trial.schedule), 0.0), largest)
+    assert {point for point, largest in differ.items() if largest == 0} == {
+        *(("attn_i8_small", tier) for tier in ("4x2x32", "4x2x32e", "8x2x32e")),
+        ("attn_pack_gqa", "on"),
+        ("q6_head", "gemv"),
+        *(("t2_i8_small", tile) for tile in ("r16c16", "r16c8s3", "r32c8", "r32c16k8")),
+    }
+    assert f"by at most {max(differ.values()):.4f} of the largest value" in page
+    own = {(t.key, t.width): t.errors for t in run.trials if not t.schedule and not t.twin and t.errors}
+    tiles = ("mma_r64_", "grouped_", "mixed_", "pair_", "split_half_pair_")
+    pairs = [
+        (_largest(t.errors), _largest(own[t.key, t.width]))
+        for t in run.trials
+        if t.schedule.startswith(tiles) and t.errors
+    ]
+    assert (
+        f"up to {max(error / base for error, base in pairs):.1f} times its own, {max(e for e, _ in pairs):.4f}" in page
+    )
+
+
+def _largest(errors: Mapping[str, float | None]) -> float:
+    return max(value for value in errors.values() if value is not None)
