@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.atomic import real_target, refusal, replace_files
+from ninfer_device_profiles.errors import system_reason
 
 from generator.errors import SourceError
 
@@ -162,8 +163,7 @@ def _unreadable(path: Path, name: str, error: Exception) -> SourceError:
         with suppress(OSError, ValueError):
             if not stat.S_ISREG(path.stat().st_mode):
                 return SourceError(f"{name}: {_kind(path.stat().st_mode)}; expected a file. Check the path")
-    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    return SourceError(f"{name}: {reason}; check the path and its permissions")
+    return SourceError(f"{name}: {system_reason(str(path), error)}; check the path and its permissions")
 
 
 def write_report(text: str, path: Path | None, output: Output) -> None:

@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.errors import StoreError
+from ninfer_device_profiles.errors import StoreError, system_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -112,9 +112,8 @@ def replace_files(files: Mapping[str, bytes], *, like: str | None = None) -> Non
 
 def refusal(path: str, error: Exception) -> StoreError:
     """Return the error for a write that the system refused."""
-    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     return StoreError(
-        f"{path}: cannot be written ({reason}); the file is as it was. "
+        f"{path}: cannot be written ({system_reason(path, error)}); the file is as it was. "
         "Free space or mend permissions, or name another path."
     )
 

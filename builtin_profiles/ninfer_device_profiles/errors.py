@@ -67,3 +67,10 @@ class UsageError(ProfileError):
     """Report arguments of ``ninfer-profiles`` that do not fit together."""
 
     exit_code = 2
+
+
+def system_reason(path: str, error: Exception) -> str:
+    """Return why the system refused ``path``, in the same words under every Python."""
+    if "\0" in path:
+        return "embedded null byte"
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

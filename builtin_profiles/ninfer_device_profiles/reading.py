@@ -12,7 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import MAX_LAST, Band, Bands
-from ninfer_device_profiles.errors import DocumentError, OtherVersionError, UnreadableError
+from ninfer_device_profiles.errors import DocumentError, OtherVersionError, UnreadableError, system_reason
 from ninfer_device_profiles.jsontext import MAX_BYTES, at, load_json, refuse_depth, shown, too_large
 from ninfer_device_profiles.model import SCHEMA, SCHEMA_VERSION, Calibration, Document, Profile
 
@@ -102,9 +102,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         finally:
             os.close(handle)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UnreadableError(
-            f"{source}: cannot be read ({reason}); a profile file is a readable regular file. "
+            f"{source}: cannot be read ({system_reason(source, error)}); a profile file is a readable regular file. "
             "Check the path and its permissions."
         ) from error
 
