@@ -45,7 +45,8 @@ class Support(NamedTuple):
     """What stands behind the new table's choice at widths ``first`` to ``last`` of one device and key.
 
     ``rule`` names what admitted the band (for example ``engine``, ``two rounds``, ``override``, ``imported``),
-    ``reference`` the file it comes from, ``gain`` the time saved as a ratio of the compiled route's, where measured.
+    ``reference`` the file it comes from, ``gain`` the time saved as a ratio of the compiled route's, where measured,
+    ``difference`` the largest output difference from the compiled route over its largest value; 0 is equal bits.
     """
 
     first: int
@@ -54,6 +55,7 @@ class Support(NamedTuple):
     rule: str
     reference: str
     gain: float | None = None
+    difference: float | None = None
 
 
 Supports = dict[tuple[DeviceId, str], tuple[Support, ...]]

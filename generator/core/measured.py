@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from generator.core.catalog import Catalog
-    from generator.core.evidence import Evidence
+    from generator.core.evidence import Evidence, Trial
     from generator.core.limits import Limits
     from generator.core.route import RouteKey, Schedule
 
@@ -100,4 +100,15 @@ def measured_source(
             facts.key: float(facts.conditions["seconds"]) for facts in evidence.keys if "seconds" in facts.conditions
         },
         choices=choices,
+        differences={
+            (key, width): difference
+            for (key, width), schedule in choices.items()
+            if schedule and (difference := _difference(evidence.trial(key, width, schedule))) is not None
+        },
     )
+
+
+def _difference(trial: Trial | None) -> float | None:
+    """Return the largest difference over the planes of ``trial``, None where none was compared."""
+    found = [] if trial is None else [value for value in trial.differences.values() if value is not None]
+    return max(found, default=None)

@@ -320,10 +320,16 @@ def _evidence(change: Change, text: _Escape) -> str:
     support = change.support
     if support is not None:
         gain = "" if support.gain is None else f", gain {support.gain:.3f}"
-        parts.append(f"{text(support.rule)}{gain}, {text(support.reference)}")
+        parts.append(f"{text(support.rule)}{gain}{_bits(support.difference)}, {text(support.reference)}")
     if change.cause:
         parts.append(text(change.cause))
     return "; ".join(parts)
+
+
+def _bits(difference: float | None) -> str:
+    if difference is None:
+        return ""
+    return f", output differs by up to {difference:.2g}" if difference else ", bits equal"
 
 
 def _refusal(item: Refused, code: _Escape, text: _Escape) -> str:

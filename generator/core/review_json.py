@@ -86,6 +86,11 @@ def _change(change: Change) -> dict[str, JsonValue]:
         "rounding_changed": change.rounding_changed,
         "evidence": None
         if support is None
-        else {"rule": support.rule, "reference": support.reference, "gain": support.gain},
+        else {
+            "rule": support.rule,
+            "reference": support.reference,
+            "gain": support.gain,
+            "difference": support.difference,
+        },
         "cause": change.cause or None,
     }

@@ -71,6 +71,8 @@ class Measured:
         gains: of the choice at each measured width where another schedule than the compiled route won, as a ratio.
         seconds: how long each key took to measure, where recorded.
         choices: schedule at each measured width of those keys, which a later run is settled against.
+        differences: where another schedule than the compiled route won, its largest output difference from that route
+            over the route's largest value, over all planes; 0 is equal bits.
     """
 
     device: Device
@@ -84,6 +86,7 @@ class Measured:
     gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
     seconds: Mapping[RouteKey, float] = field(default_factory=dict)
     choices: Mapping[tuple[RouteKey, int], Schedule] = field(default_factory=dict)
+    differences: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
 
+from generator.core.derive import derive
 from generator.core.evidence import Outcome, complete_keys
 from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.core.evidence_report import settled_changes
 from generator.core.limits import LIMITS
+from generator.core.routing import DeviceId
+from generator.core.support import derived_supports
 from generator.core.verdict import Rule, decide_points, false_switches
+from generator.repository import find_repository, load_sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +64,18 @@ def test_flips_and_twins_are_as_the_page_reports_them(root: Path, runs: tuple[Ev
         assert row.endswith(f"{cells[1]}({settled / len(decided[one]):.2%}) |".replace("%", " %"))
         assert settled <= len(decided[one]) * 0.01
     assert [false_switches(run, catalog, LIMITS, Rule.GUARDED) for run in runs] == [(0, 492), (0, 492), (1, 492)]
+
+
+def test_the_review_says_which_choices_give_the_compiled_routes_bits(root: Path, catalog: Catalog) -> None:
+    sources = load_sources(find_repository(root), catalog, dt.date(2026, 12, 1))
+    supports = derived_supports(derive(sources, catalog, with_extras=True), sources)
+    device = DeviceId("nvidia-h200-sm90", 132)
+    (early,) = (span for span in supports[device, "attn_i8_small/h24/rk8v4/w1"] if span.schedule)
+    assert (early.schedule, early.difference) == ("4x2x32e", 0.0)
+    (stages,) = supports[device, "gdn_two_stage/h48"]
+    assert stages.difference == pytest.approx(0.005556)
+    compiled = [
+        span for (place, _), spans in supports.items() if place == device for span in spans if not span.schedule
+    ]
+    assert compiled
+    assert all(span.difference is None for span in compiled)
