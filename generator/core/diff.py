@@ -33,14 +33,6 @@ class Kind(StrEnum):
     PROVENANCE_ONLY = "provenance only"  # the same schedule acts; the layer or the spelling behind it differs
 
 
-_MIRROR = {
-    Kind.DEVICE_DROPPED: Kind.DEVICE_ADDED,
-    Kind.KEY_DROPPED: Kind.KEY_ADDED,
-    Kind.COVERAGE_LOST: Kind.COVERAGE_ADDED,
-}
-_MIRROR |= {value: key for key, value in _MIRROR.items()}
-
-
 class Support(NamedTuple):
     """What stands behind the new table's choice at widths ``first`` to ``last`` of one device and key.
 
@@ -98,11 +90,6 @@ class Change:
     def supported_compiled(self) -> bool:
         """Return whether evidence says that the compiled route is the choice here."""
         return self.support is not None and not self.support.schedule and not self.new.acts
-
-    def mirrored(self) -> Change:
-        """Return the change that the reverse comparison shows, without evidence."""
-        kind = _MIRROR.get(self.kind, self.kind)
-        return replace(self, old=self.new, new=self.old, kind=kind, support=None, cause="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from generator.core.evidence import BenchKind, complete_keys, incomplete_keys
+from generator.core.evidence import BenchKind, incomplete_keys
 from generator.core.limits import LIMITS
 from generator.core.settle import settle
 from generator.core.sources import Device, Kind, Measured
-from generator.core.verdict import Rule, decide_points, false_switches, route_bands
+from generator.core.verdict import Rule, decide_points, decided_bands, false_switches
 from generator.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def measured_source(
     decisions = decide_points(evidence, catalog, limits, rule)
     if earlier:
         decisions = settle(decisions, evidence, earlier, limits)
-    keys = complete_keys(evidence, catalog)
+    keys = [facts.key for facts in evidence.keys if facts.key not in gaps]
     choices = {(key, width): decisions[key, width].schedule for key in keys for width in catalog.route(key).widths}
     return Measured(
         device=Device(evidence.device.hardware_class, evidence.device.multiprocessors),
@@ -86,10 +86,7 @@ def measured_source(
         kind=_KINDS[evidence.bench],
         date=str(evidence.run.get("date", "")),
         power_limit_w=evidence.device.power_limit_w,
-        routes={
-            key: route_bands(catalog.route(key), {width: choices[key, width] for width in catalog.route(key).widths})
-            for key in keys
-        },
+        routes=decided_bands(decisions, keys, catalog),
         incomplete=gaps,
         gains={
             point: decision.gain

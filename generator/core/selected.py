@@ -51,7 +51,7 @@ def selected_sources(
     for device in sorted(by_device):
         grid = (grids or {}).get(device.hardware_class, EVERY_WIDTH)
         (selection,) = select((file.round for file in by_device[device]), cases, limits, grid).values()
-        routes = {key: item.bands for key, item in selection.keys.items() if item.bands is not None}
+        routes = selection.bands
         used = [file for file in by_device[device] if file.round.number in selection.rounds]
         used.sort(key=lambda file: file.round.number)
         if routes:

@@ -93,6 +93,14 @@ class Selection:
     keys: Mapping[RouteKey, KeySelection]
     remarks: Remarks
 
+    @property
+    def bands(self) -> dict[RouteKey, Bands]:
+        """Return the bands of every key that the rounds decide; none at all is "compiled at every width".
+
+        A key that they do not decide is absent, so what another source says of it stands.
+        """
+        return {key: item.bands for key, item in self.keys.items() if item.bands is not None}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moved:
@@ -101,25 +109,6 @@ class Moved:
     device: Device
     before: Decision
     after: Decision
-
-
-def selected_bands(
-    rounds: Iterable[Round],
-    cases: Mapping[RouteKey, tuple[Expected, ...]],
-    limits: UnifiedLimits = UNIFIED_LIMITS,
-    grid: Grid = EVERY_WIDTH,
-) -> dict[Device, dict[RouteKey, Bands]]:
-    """Return per device and key the bands that the rounds select; no bands at all is "compiled at every width".
-
-    A key that the rounds do not decide is absent, so what another source says of it stands.
-
-    Raises:
-        EvidenceError: two rounds of one device have the same number.
-    """
-    return {
-        device: {key: item.bands for key, item in selection.keys.items() if item.bands is not None}
-        for device, selection in select(rounds, cases, limits, grid).items()
-    }
 
 
 def select(

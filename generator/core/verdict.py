@@ -20,7 +20,7 @@ from generator.core.route import COMPILED, Route, RouteKey, Schedule
 from generator.core.stats import gain, median, noise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from generator.core.catalog import Catalog
     from generator.core.limits import Limits
@@ -298,12 +298,18 @@ def _stated(evidence: Evidence, route: Route, width: int, compiled: Trial | None
 
 def evidence_bands(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[RouteKey, Bands]:
     """Return the bands of every complete key: all widths joined, the last one stretched as the route says."""
-    decisions = decide_points(evidence, catalog, limits, rule)
-    result: dict[RouteKey, Bands] = {}
-    for key in complete_keys(evidence, catalog):
-        route = catalog.route(key)
-        result[key] = route_bands(route, {width: decisions[key, width].schedule for width in route.widths})
-    return result
+    return decided_bands(decide_points(evidence, catalog, limits, rule), complete_keys(evidence, catalog), catalog)
+
+
+def decided_bands(
+    decisions: Mapping[tuple[RouteKey, int], Decision], keys: Iterable[RouteKey], catalog: Catalog
+) -> dict[RouteKey, Bands]:
+    """Return the bands that ``decisions`` give each of ``keys``, all of whose widths they decide."""
+    routes = {key: catalog.route(key) for key in keys}
+    return {
+        key: route_bands(route, {width: decisions[key, width].schedule for width in route.widths})
+        for key, route in routes.items()
+    }
 
 
 def route_bands(route: Route, choices: Mapping[int, Schedule]) -> Bands:

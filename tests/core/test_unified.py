@@ -10,7 +10,7 @@ from ninfer_device_profiles.bands import Band
 from generator.core.cases import Grid
 from generator.core.limits import UnifiedLimits
 from generator.core.rounds import Round, Table
-from generator.core.unified import Decision, Verdict, describe_rule, moved, select, selected_bands
+from generator.core.unified import Decision, Verdict, describe_rule, moved, select
 from generator.errors import EvidenceError
 from tests.core.unified_rounds import (
     CASES,
@@ -34,7 +34,7 @@ def _decide(*rounds: Round, limits: UnifiedLimits | None = None, grid: Grid | No
 
 
 def _bands(*rounds: Round, limits: UnifiedLimits | None = None, grid: Grid | None = None) -> tuple[Band, ...] | None:
-    return selected_bands(rounds, CASES, limits or UnifiedLimits(), grid or Grid())[DEVICE].get(KEY)
+    return select(rounds, CASES, limits or UnifiedLimits(), grid or Grid())[DEVICE].bands.get(KEY)
 
 
 def test_bands_run_from_first_to_last_qualifying_width_with_compiled_ending_one_below() -> None:
@@ -199,8 +199,8 @@ def test_graph_times_are_judged_where_both_rounds_ask_for_them() -> None:
 def test_a_case_whose_program_knows_one_execution_is_judged_in_it() -> None:
     rounds = [replace(item, execution="graph") for item in two_rounds(WINS)]
     fixed = {KEY: tuple(replace(item, fixed=True) for item in CASES[KEY])}
-    assert selected_bands(rounds, CASES)[DEVICE] == {}
-    assert selected_bands(rounds, fixed)[DEVICE] == {KEY: _bands(*two_rounds(WINS))}
+    assert select(rounds, CASES)[DEVICE].bands == {}
+    assert select(rounds, fixed)[DEVICE].bands == {KEY: _bands(*two_rounds(WINS))}
 
 
 def test_a_case_outside_the_list_is_said_and_not_judged() -> None:

@@ -11,7 +11,7 @@ from generator.core.bench_readers import judged_cases
 from generator.core.rounds import Table, Time
 from generator.core.route import HardwareClass, RouteKey
 from generator.core.sources import Device
-from generator.core.unified import SCHEDULE, selected_bands
+from generator.core.unified import SCHEDULE, select
 from kernels.unified_switches import NAMES
 from kernels.widths import UNIFIED_GRID
 from tests.core.unified_rounds import make_round
@@ -52,7 +52,7 @@ def test_every_benchmark_selected_band_of_three_cards_comes_back(shared_data: Pa
     for device, profile in cards.items():
         times = [time for key in KEYS for time in _times(device, key, profile.routes.get(key, ()))]
         rounds = [make_round(number, times, device=device) for number in (1, 2)]
-        selected = selected_bands(rounds, judged_cases())[device]
+        selected = select(rounds, judged_cases())[device].bands
         routed = {key: bands for key, bands in selected.items() if bands}
         assert routed == {key: bands for key, bands in profile.routes.items() if key in KEYS}
         counts.append(len(routed))

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from generator.core.bench_readers.program import (
-    CACHES,
-    EXECUTIONS,
-    LeftOut,
-    Point,
-    Program,
-    Row,
-    format_variants,
-    policy_case,
-)
-from generator.core.rounds import Case
+from generator.core.bench_readers.program import Program, format_variants, input_feeds, input_point
 from generator.core.route import RouteKey
 
-if TYPE_CHECKING:
-    from generator.core.cases import Expected
-
-_FORMATS = {
-    "q4q5": ("q4_q5_attn_input", "7168+7168x5120"),
-    "q8-qgkv": ("q8_attn_input", "9216x2048"),
-    "q8-qkv": ("q8_attn_input", "6144x2048"),
-    "q8-dflash2-qkv": ("q8_attn_input", "6144x5120"),
-    "bf16": ("bf16_attn_input", "14336x5120"),
-    "nvfp4": ("nvfp4_attn_input", "14336x5120"),
-    "fp8": ("fp8_attn_input", "14336x5120"),
+_FORMS = {
+    fmt: (RouteKey(f"unified/{name}_attn_input"), shape)
+    for fmt, name, shape in (
+        ("q4q5", "q4_q5", "7168+7168x5120"),
+        ("q8-qgkv", "q8", "9216x2048"),
+        ("q8-qkv", "q8", "6144x2048"),
+        ("q8-dflash2-qkv", "q8", "6144x5120"),
+        ("bf16", "bf16", "14336x5120"),
+        ("nvfp4", "nvfp4", "14336x5120"),
+        ("fp8", "fp8", "14336x5120"),
+    )
 }
 _POLICIES = {"nvfp4": ("a16", "a4"), "fp8": ("a16", "a8")}
 
-
-def _point(row: Row) -> Point | LeftOut:
-    fmt = row.text("format", tuple(_FORMATS))
-    name, shape = _FORMATS[fmt]
-    policy = row.text("policy", _POLICIES[fmt]) if fmt in _POLICIES else ""
-    return Point(
-        RouteKey(f"unified/{name}"),
-        Case(shape, fmt, policy),
-        row.whole("t"),
-        row.text("execution", EXECUTIONS),
-        row.text("cache", CACHES),
-    )
-
-
-def _cases(name: str) -> tuple[Expected, ...]:
-    return tuple(
-        policy_case(shape, fmt, policy)
-        for fmt, (key, shape) in _FORMATS.items()
-        if key == name
-        for policy in _POLICIES.get(fmt, ("",))
-    )
-
-
 PROGRAM = Program(
     name="ninfer_attn_input_proj_bench",
-    point=_point,
-    feeds={RouteKey(f"unified/{name}"): _cases(name) for name, _ in _FORMATS.values()},
+    point=input_point(_FORMS, _POLICIES),
+    feeds=input_feeds(_FORMS, _POLICIES),
     columns=(
         "entry",
         "format",
@@ -79,5 +44,5 @@ PROGRAM = Program(
     defaults={"execution": "eager", "cache": "cold"},
     has_execution=True,
     arguments="{options} --tokens {widths} --csv-out {out}",
-    variants=format_variants(_FORMATS, _POLICIES),
+    variants=format_variants(_FORMS, _POLICIES),
 )

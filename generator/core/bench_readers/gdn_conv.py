@@ -6,7 +6,7 @@ the record form begins at 2 columns. A run whose rows are only partly valid is k
 
 from __future__ import annotations
 
-from generator.core.bench_readers.gdn_input import KEYS, SHAPES
+from generator.core.bench_readers.gdn_input import FORMS
 from generator.core.bench_readers.program import CACHES, EXECUTIONS, LeftOut, Point, Program, Row, Variant
 from generator.core.cases import Expected
 from generator.core.rounds import Case
@@ -18,15 +18,16 @@ _POLICY = {"nvfp4": "a16", "fp8": "a16"}
 
 
 def _point(row: Row) -> Point | LeftOut:
-    fmt = row.text("profile", tuple(SHAPES))
+    fmt = row.text("profile", tuple(FORMS))
+    key, shape = FORMS[fmt]
     form = row.text("form", tuple(_FORMS))
     width = row.whole("tokens")
     valid = row.get("valid_columns")
     if valid not in {"", str(width)}:
         form = f"{form} with {row.whole('valid_columns')} valid"
     return Point(
-        KEYS[fmt],
-        Case(SHAPES[fmt], fmt, _POLICY.get(fmt, ""), form, row.whole("batch")),
+        key,
+        Case(shape, fmt, _POLICY.get(fmt, ""), form, row.whole("batch")),
         width,
         row.text("execution", EXECUTIONS),
         row.text("cache", CACHES),
@@ -37,14 +38,14 @@ PROGRAM = Program(
     name="ninfer_gdn_input_proj_conv_snapshot_bench",
     point=_point,
     feeds={
-        KEYS[fmt]: tuple(
+        key: tuple(
             Expected(
                 case=Case(shape, fmt, _POLICY.get(fmt, ""), form, batch), execution="graph", first=first, last=_LAST
             )
             for form, first in _FORMS.items()
             for batch in _BATCHES
         )
-        for fmt, shape in SHAPES.items()
+        for fmt, (key, shape) in FORMS.items()
     },
     columns=(
         "profile",
@@ -71,6 +72,6 @@ PROGRAM = Program(
     has_execution=True,
     arguments="{options} --form both --tokens {widths} --csv-out {out}",
     variants=tuple(
-        Variant(options=f"--format {fmt} --batch {batch}", format=fmt) for fmt in SHAPES for batch in _BATCHES
+        Variant(options=f"--format {fmt} --batch {batch}", format=fmt) for fmt in FORMS for batch in _BATCHES
     ),
 )

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import (
-    CACHES,
-    EXECUTIONS,
-    LeftOut,
-    Point,
-    Program,
-    Row,
-    format_variants,
-    policy_case,
-)
-from generator.core.rounds import Case
+from generator.core.bench_readers.program import Program, format_variants, input_feeds, input_point
 from generator.core.route import RouteKey
 
-SHAPES = {"q4q5": "4096+12288x5120", "q8": "12288x2048", "nvfp4": "16384x5120", "fp8": "16384x5120"}
-KEYS = {
-    fmt: RouteKey(f"unified/{'q4_q5' if fmt == 'q4q5' else fmt}_gdn_input") for fmt in ("q4q5", "q8", "nvfp4", "fp8")
+FORMS = {
+    fmt: (RouteKey(f"unified/{name}_gdn_input"), shape)
+    for fmt, name, shape in (
+        ("q4q5", "q4_q5", "4096+12288x5120"),
+        ("q8", "q8", "12288x2048"),
+        ("nvfp4", "nvfp4", "16384x5120"),
+        ("fp8", "fp8", "16384x5120"),
+    )
 }
 _POLICIES = {"nvfp4": ("a16", "a4"), "fp8": ("a16", "a8")}
 
-
-def _point(row: Row) -> Point | LeftOut:
-    fmt = row.text("format", tuple(SHAPES))
-    policy = row.text("policy", _POLICIES[fmt]) if fmt in _POLICIES else ""
-    return Point(
-        KEYS[fmt],
-        Case(SHAPES[fmt], fmt, policy),
-        row.whole("t"),
-        row.text("execution", EXECUTIONS),
-        row.text("cache", CACHES),
-    )
-
-
 PROGRAM = Program(
     name="ninfer_gdn_input_proj_bench",
-    point=_point,
-    feeds={
-        KEYS[fmt]: tuple(policy_case(shape, fmt, policy) for policy in _POLICIES.get(fmt, ("",)))
-        for fmt, shape in SHAPES.items()
-    },
+    point=input_point(FORMS, _POLICIES),
+    feeds=input_feeds(FORMS, _POLICIES),
     columns=(
         "entry",
         "format",
@@ -60,5 +39,5 @@ PROGRAM = Program(
     defaults={"execution": "eager", "cache": "cold"},
     has_execution=True,
     arguments="{options} --tokens {widths} --csv-out {out}",
-    variants=format_variants(SHAPES, _POLICIES),
+    variants=format_variants(FORMS, _POLICIES),
 )

@@ -202,6 +202,32 @@ EXECUTIONS = ("eager", "graph")
 CACHES = ("cold", "warm")
 
 
+def input_point(
+    forms: Mapping[str, tuple[RouteKey, str]], policies: Mapping[str, Sequence[str]]
+) -> Callable[[Row], Point | LeftOut]:
+    """Return the reader of an input projection's rows: ``format`` names the key and the shape of ``forms``."""
+
+    def point(row: Row) -> Point | LeftOut:
+        fmt = row.text("format", tuple(forms))
+        key, shape = forms[fmt]
+        policy = row.text("policy", policies[fmt]) if fmt in policies else ""
+        case = Case(shape, fmt, policy)
+        return Point(key, case, row.whole("t"), row.text("execution", EXECUTIONS), row.text("cache", CACHES))
+
+    return point
+
+
+def input_feeds(
+    forms: Mapping[str, tuple[RouteKey, str]], policies: Mapping[str, Sequence[str]]
+) -> dict[RouteKey, tuple[Expected, ...]]:
+    """Return what an input projection's program feeds: per key the cases of every format and policy."""
+    feeds: dict[RouteKey, tuple[Expected, ...]] = {}
+    for fmt, (key, shape) in forms.items():
+        cases = tuple(policy_case(shape, fmt, policy) for policy in policies.get(fmt, ("",)))
+        feeds[key] = (*feeds.get(key, ()), *cases)
+    return feeds
+
+
 def no_point(row: Row) -> Point | LeftOut:
     """Stand in for the point of a program that feeds no key; such an output is refused before its first row."""
     return LeftOut(f"{row.where}: feeds no key")
