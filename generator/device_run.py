@@ -171,7 +171,7 @@ class DeviceRun:
             exhaustive=exhaustive,
         )
         device = self.bench.facts().device
-        board = device.uuid_hash or f"device{index}"
+        board = device.uuid_hash or "".join(letter for letter in device.pci if letter.isalnum())
         name = f"{device.hardware_class}-{device.multiprocessors}-{board}.jsonl"
         self.journal = Journal(cache_folder().parent / "journals" / name)
 

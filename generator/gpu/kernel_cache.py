@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -182,6 +183,6 @@ def _merged(found: Iterable[tuple[str, Compiled]]) -> list[tuple[str, Compiled]]
 
 def _publish(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
     part.write_bytes(data)
     part.replace(path)
