@@ -42,7 +42,7 @@ def _path(digest: str, point: Point) -> Path:
 def load_reference(digest: str, point: Point) -> dict[str, Expected] | None:
     """Return the stored reference of ``point``, or None."""
     try:
-        with np.load(_path(digest, point)) as stored:
+        with _path(digest, point).open("rb") as file, np.load(file) as stored:
             names = {name.rpartition("/")[0] for name in stored.files}
             return {name: Expected(stored[f"{name}/indices"], stored[f"{name}/values"]) for name in names}
     except (OSError, EOFError, KeyError, ValueError, BadZipFile):
