@@ -18,6 +18,8 @@ def visible(text: str, limit: int = SHOWN) -> str:
 
     Newlines, escape sequences, bidirectional marks, zero-width characters and lone surrogates so lose their effect.
     """
+    if len(text) <= limit and text.isprintable():
+        return text
     shown = text[:limit]
     safe = "".join(char if _prints(char) else _escaped(char) for char in shown)
     return safe if len(text) <= limit else f"{safe}... ({len(text)} characters)"

@@ -175,7 +175,9 @@ def test_every_format_renders_every_pair_of_tables(catalog: Catalog, old: Docume
     found = of(catalog, old, new)
     for form in Format:
         assert render(found, form).endswith("\n")
-    validate(json.loads(render(found, Format.JSON)))
+    value = json.loads(render(found, Format.JSON))
+    validate(value)
+    assert render(found, Format.JSON) == json.dumps(value, indent=2, sort_keys=True) + "\n"
     structure(render(found, Format.HTML))
 
 
