@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ninfer_device_profiles.bands import MAX_LAST
 
 from generator.core.diff import Kind
-from generator.core.escape import markdown, markdown_code, visible
+from generator.core.escape import markdown, markdown_code, visible, whole
 from generator.core.review_json import review_text
 from generator.core.routing import Layer, State
 from generator.core.strips import Picture, picture, width_words, widths
@@ -131,6 +131,7 @@ def _template(name: str, *, autoescape: bool) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["whole"] = whole
     return environment.get_template(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -108,6 +109,18 @@ def test_html_keeps_its_structure_whatever_the_table_says(catalog: Catalog, text
     assert page.tags.count("main") == 1
     assert not {name for name in page.attributes if name.startswith("on")} | {"href", "src"} & page.attributes
     assert visible(text) in "".join(page.text)
+
+
+def test_html_keeps_ranges_and_names_on_one_line_wherever_they_stand(catalog: Catalog) -> None:
+    old = table(entry({HEAD: bands((2, "gemv"), (20, "small_t"))}, name="a-sm86"), entry({HEAD: bands((2, "gemv"))}))
+    new = table(entry({HEAD: bands((2, "gemv")), "k/1": bands((9, "x-1"))}, name="a-sm86"))
+    page = render(of(catalog, old, new), Format.HTML)
+    body = page.partition("<body>")[2]
+    for word in (HEAD, "3-20:", "1-9:", "&#x27;x-1&#x27;", "built-in"):
+        assert f'<span class="w">{word}</span>' in body
+    bare = re.sub(r'<span class="w">[^<]*</span>|<td class="num">[^<]*</td>|<title>[^<]*</title>|<[^>]*>', "", body)
+    assert re.findall(r"[0-9]-[0-9]", bare) == []
+    assert ".w { white-space: nowrap; }" in page
 
 
 def test_html_needs_no_network_and_forbids_scripts(catalog: Catalog) -> None:
