@@ -23,7 +23,7 @@ class Limits:
     flush_floor_bytes: int = 64 * 1024 * 1024  # engine-profiles 4.2
     flush_l2_share: int = 4  # engine-profiles 4.2: four times the L2
     noise_factor: float = 2.0  # architecture 7, guarded: noise is this many times the twins' median difference
-    graph_rounds: int = 6  # bench: rounds after which every graph is captured anew (docs/evidence.md, "captures")
+    graph_rounds: int = 8  # bench: rounds after which every graph is captured anew (docs/evidence.md, "captures")
     graph_spread_us: float = 0.15  # guarded: standard deviation between captures of one graph, an H200's
     doubt: float = 2.5  # guarded: a best gain within this many standard errors of the margin is timed further
     growth: int = 4  # guarded: times as many samples at every such step

@@ -205,15 +205,22 @@ class _Worker:
         rounds have captures of their own, and no subject keeps a lucky one.
         """
         taken: dict[Subject, Samples] = dict.fromkeys(subjects, ())
+        graphs = self._captures(subjects)
         for done in range(0, rounds, self._limits.graph_rounds):
-            graphs = [
-                self._timer.capture(partial(self._arena.run, self._plans[subject], self._kernels))
-                for subject in subjects
-            ]
             block = min(self._limits.graph_rounds, rounds - done)
-            samples = self._timer.block(graphs, block, 0 if done else warmups)
+            following: list[Any] = []
+            prepare = partial(self._captures, subjects, following) if done + block < rounds else None
+            samples = self._timer.block(graphs, block, 0 if done else warmups, prepare)
+            graphs = following
             taken = {subject: (*taken[subject], *new) for subject, new in zip(subjects, samples, strict=True)}
         return taken
+
+    def _captures(self, subjects: Sequence[Subject], graphs: list[Any] | None = None) -> list[Any]:
+        """Append a new capture of each subject's plan to ``graphs``."""
+        graphs = [] if graphs is None else graphs
+        plans = (self._plans[subject] for subject in subjects)
+        graphs += [self._timer.capture(partial(self._arena.run, plan, self._kernels)) for plan in plans]
+        return graphs
 
 
 def _error(values: Any, wanted: Any, floor: float) -> float | None:
