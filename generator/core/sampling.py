@@ -33,32 +33,43 @@ def close_to_best(times: Mapping[Subject, float], share: float) -> list[Subject]
 
 
 def extend(taken: Mapping[Subject, Samples], seen: int, limits: Limits) -> tuple[list[Subject], int]:
-    """Return the rivals to time further and how many samples they then have; no rivals where nothing is in doubt.
+    """Return what to time further beside the compiled route, and how many samples it then has; nothing if none.
 
-    The first step is also taken where several rivals close to the best win: the rule has to choose among them. Later
-    only those go on that may be the best.
+    A step is taken while the best gain is in doubt; the first one also where several rivals close to the best win: the
+    rule has to choose among them. Later only those go on that may be the best. A twin that has just won is timed
+    further as a candidate would be, so that it counts as a false switch only if it stays one.
 
     Args:
         taken: samples of every timed subject, the compiled route's and its twin's included.
         seen: how many of them the question is about: what a replay knows beyond them must not change the answer.
         limits: the numbers of the rule.
     """
+    total = min(seen * limits.growth, limits.most_samples)
     known = {subject: samples[:seen] for subject, samples in taken.items()}
     times = {subject: center(samples, limits.samples) for subject, samples in known.items()}
     base_us = times.pop(BASE)
-    times.pop(TWIN, None)
-    close = close_to_best(times, limits.close_share)
-    total = min(seen * limits.growth, limits.most_samples)
-    if not close or base_us > limits.extend_below_us or total <= seen:
+    twin_us = times.pop(TWIN, base_us)
+    if base_us > limits.extend_below_us or total <= seen:
         return [], seen
+    twins = [TWIN] if gain(twin_us, base_us) > limits.min_gain and len(known[TWIN]) == seen else []
+    found = [*_rivals(known, times, base_us, limits, first=seen == limits.samples), *twins]
+    return found, total if found else seen
+
+
+def _rivals(
+    known: Mapping[Subject, Samples], times: Mapping[Subject, float], base_us: float, limits: Limits, *, first: bool
+) -> list[Subject]:
+    close = close_to_best(times, limits.close_share)
+    if not close:
+        return []
     best = min(close, key=times.__getitem__)
     found = gain(times[best], base_us)
-    if seen == limits.samples and len(close) > 1 and found > limits.min_gain:
-        return close, total
+    if first and len(close) > 1 and found > limits.min_gain:
+        return close
     doubt = gain_doubt(known[best], known[BASE], limits)
     if abs(found - limits.min_gain) > doubt:
-        return [], seen
-    return close_to_best({subject: times[subject] for subject in close}, doubt), total
+        return []
+    return close_to_best({subject: times[subject] for subject in close}, doubt)
 
 
 def second_pass_samples(taken: Samples, limits: Limits) -> int:

@@ -340,7 +340,7 @@ def false_switches(evidence: Evidence, catalog: Catalog, limits: Limits, rule: R
             levels[trial.key] = key_noise(evidence, trial.key, limits)
         level = levels.get(trial.key, 0.0)
         twin, compiled = (_cut(item, _seen(rule, limits)) for item in (trial, base))
-        # The twin is not timed further with a point in doubt, so it is held against as many samples as it has.
+        # The twin is timed further only where it won, so it is held against as many samples as it has.
         base_us = center(compiled.first_us[: len(twin.first_us)], limits.samples)
         first = _first_pass(trial.schedule, twin, base_us, limits, level)
         if first.verdict is Verdict.WIN and _second_pass(twin, compiled, limits, level)[0] is Verdict.WIN:

@@ -62,6 +62,20 @@ def test_only_rivals_that_may_be_the_best_go_on_after_the_first_step() -> None:
     assert extend(samples, 44, LIMITS) == ([A], 176)
 
 
+def test_a_twin_goes_on_only_where_it_has_just_won() -> None:
+    base, rival = (100.0,) * 11, (120.0,) * 11
+    assert extend({BASE: base, A: rival, TWIN: (98.0,) * 11}, 11, LIMITS) == ([], 11)
+    assert extend({BASE: base, A: rival, TWIN: (96.0,) * 11}, 11, LIMITS) == ([TWIN], 44)
+    assert extend({BASE: base * 4, A: rival, TWIN: (96.0,) * 44}, 44, LIMITS) == ([TWIN], 176)
+    assert extend({BASE: base * 4, A: rival, TWIN: (96.0,) * 11}, 44, LIMITS) == ([], 44)
+
+
+def test_a_long_kernel_is_not_timed_further() -> None:
+    near = {BASE: (2000.0,) * 11, A: (1940.0,) * 11, TWIN: (2000.0,) * 11}
+    assert extend(near, 11, LIMITS) == ([], 11)
+    assert extend({subject: (us[0] / 10,) * 11 for subject, us in near.items()}, 11, LIMITS) == ([A], 44)
+
+
 @pytest.mark.parametrize(("share", "close"), [(0.0, [A]), (0.02, [A, B])])
 def test_close_to_the_best_is_a_share_of_its_time(share: float, close: list[Subject]) -> None:
     assert close_to_best({A: 50.0, B: 51.0}, share) == close

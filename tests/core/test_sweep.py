@@ -101,7 +101,7 @@ def test_a_time_that_memory_cannot_deliver_is_impossible(floor: float, outcome: 
 
 @pytest.mark.parametrize(
     ("us", "samples"),
-    [(96.5, 11), (96.7, 44), (96.85, 176), (96.95, 704), (97.05, 704), (97.15, 176), (97.3, 44), (97.5, 11)],
+    [(96.5, 11), (96.7, 44), (96.85, 176), (96.95, 440), (97.05, 440), (97.15, 176), (97.3, 44), (97.5, 11)],
 )
 def test_a_gain_near_the_margin_is_timed_further(us: float, samples: int) -> None:
     (trial,) = [
@@ -128,8 +128,8 @@ def test_the_second_pass_grows_with_the_first_and_the_twin_is_not_timed_further(
         next(item for item in trials if item.width == 8 and (item.schedule, item.twin) == subject)
         for subject in (BASE, TWIN, Subject(Schedule("c")))
     )
-    assert [len(item.first_us) for item in (compiled, rival, twin)] == [704, 704, 11]
-    assert [[len(samples) for samples in item.second_us] for item in (compiled, rival, twin)] == [[88, 88]] * 3
+    assert [len(item.first_us) for item in (compiled, rival, twin)] == [440, 440, 11]
+    assert [[len(samples) for samples in item.second_us] for item in (compiled, rival, twin)] == [[55, 55]] * 3
 
 
 def test_an_impossible_time_says_both_times() -> None:
