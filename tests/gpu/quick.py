@@ -84,8 +84,8 @@ def compile_all(wanted: Iterable[Case], arch: str) -> list[tuple[str, Compiled]]
         compiled = pool.starmap(compile_unit, units, chunksize=1)
     for (_, source, expressions, _), unit in zip(units, compiled, strict=True):
         for name in expressions:
-            report = unit.reports.get(name)  # NVRTC says nothing of a kernel that it took out of its own cache
-            if report is not None and report.spill_store_bytes:
+            report = unit.reports[name]
+            if report.spill_store_bytes:
                 _say(f"SPILL {source} {name}: {report}")
     return [(unit[1], result) for unit, result in zip(units, compiled, strict=True)]
 
