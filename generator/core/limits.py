@@ -29,7 +29,7 @@ class Limits:
     growth: int = 4  # guarded: times as many samples at every such step
     second_pass_part: int = 8  # guarded: a round of the second pass has this part of a long first pass
     most_samples: int = 440  # guarded: samples of the longest first pass
-    extend_below_us: float = 1000.0  # guarded: longer kernels are not timed further
+    extend_below_us: float = 800.0  # guarded: longer kernels are not timed further
     close_share: float = 0.02  # guarded: contenders this close to the best get a second pass too
     max_false_switches: float = 0.01  # field-lessons 6.5: no table from a run that switches more of its twins
     stop_after: int = 3  # bench: samples after which a hopeless candidate stops (docs/evidence.md, "stopped early")
