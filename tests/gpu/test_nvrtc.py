@@ -28,7 +28,8 @@ def test_volta_without_release_12_names_the_package_to_install() -> None:
         toolkit_for("sm_70", (NEW,))
     assert str(caught.value) == (
         "no NVRTC for sm_70: found /new/libnvrtc.so.13, expected release 12 or older. Install the package "
-        "'nvidia-cuda-nvrtc-cu12' and the runtime headers of the same release."
+        "'nvidia-cuda-nvrtc-cu12' and the runtime headers of the same release, or both with "
+        "`pip install -e builtin_profiles -e '.[compile]'`."
     )
 
 
