@@ -18,6 +18,11 @@ __device__ __forceinline__ void cp_async_cg(void* shared, const void* global) {
                : "memory");
 }
 
+// The same to a 32-bit shared address.
+__device__ __forceinline__ void cp_async_cg_at(unsigned shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+
 // Copy 16 bytes past L1, or write zeros where `live` is false (global must still be a valid address).
 __device__ __forceinline__ void cp_async_cg_or_zero(void* shared, const void* global, bool live) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
