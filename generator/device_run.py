@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
@@ -102,6 +103,13 @@ def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
     return seen
 
 
+def _seconds_seen_here(device: DeviceRecord) -> dict[RouteKey, float]:
+    try:
+        return seconds_seen(find_repository().sources / "measured", device)
+    except SourceError:  # installed without a checkout
+        return {}
+
+
 def device_count(families: str) -> int:
     """Return the number of CUDA devices."""
     require_packages()
@@ -171,7 +179,9 @@ class DeviceRun:
             exhaustive=exhaustive,
         )
         device = self.bench.facts().device
-        board = device.uuid_hash or f"device{index}"
+        # Reading an earlier run's evidence takes half a second, which the worker's start leaves free.
+        self._seen = ThreadPoolExecutor(1).submit(_seconds_seen_here, device)
+        board = device.uuid_hash or "".join(letter for letter in device.pci if letter.isalnum())
         name = f"{device.hardware_class}-{device.multiprocessors}-{board}.jsonl"
         self.journal = Journal(cache_folder().parent / "journals" / name)
 
@@ -220,11 +230,7 @@ class DeviceRun:
     def opening(self, work: Workload) -> str:
         """Return the first line of a run: what, on which card, how many timings, about how long."""
         device = self.bench.facts().device
-        try:
-            seen = seconds_seen(find_repository().sources / "measured", device)
-        except SourceError:  # installed without a checkout
-            seen = {}
-        seconds = work.seconds(self._limits, seen)
+        seconds = work.seconds(self._limits, self._seen.result())
         limit = f", {device.power_limit_w} W" if device.power_limit_w else ""
         return (
             f"calibrating {len(work.routes)} route keys ({work.points} points) on {device.name} "

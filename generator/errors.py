@@ -44,6 +44,10 @@ class DifferenceError(GeneratorError):
     """Report that a committed file is not what its sources give."""
 
 
+class InUseError(GeneratorError):
+    """Report that another command holds a file that this one would write."""
+
+
 class DeviceError(GeneratorError):
     """Report a device that is absent, busy, unsupported or another one than asked for."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.atomic import real_target, refusal, replace_files
-from ninfer_device_profiles.errors import system_reason
+from ninfer_device_profiles.atomic import LOCK_SUFFIX, LOCK_WAIT_S, locked, real_target, refusal, replace_files
+from ninfer_device_profiles.errors import LockedError, system_reason
 
-from generator.errors import SourceError
+from generator.errors import InUseError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,6 +124,32 @@ def write_files(files: Mapping[Path, bytes]) -> tuple[Path, ...]:
         written.append(path)
     replace_files(changed)
     return tuple(written)
+
+
+@contextmanager
+def held(path: Path, holder: str, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
+    """Hold ``path`` against every other command, by a lock of the system beside it: one that is killed leaves none.
+
+    Args:
+        path: what is held; it need not be there, folders on the way are made.
+        holder: who else may hold it, as the message says it.
+        wait_s: how long to wait for the other command.
+
+    Raises:
+        InUseError: another command holds it for longer.
+        StoreError: the folder cannot be written.
+    """
+    with ExitStack() as lock:
+        target = real_target(str(path))
+        try:
+            lock.enter_context(locked(target, wait_s=wait_s))
+        except LockedError:
+            waited = f" for {wait_s:g} s" if wait_s else ""
+            raise InUseError(
+                f"{path}: {holder} holds it{waited} (lock {target}{LOCK_SUFFIX}); expected one at a time. Wait for it "
+                "or end it, then repeat the command; the system frees the lock of a command that was killed"
+            ) from None
+        yield
 
 
 def _holds(target: Path, content: bytes) -> bool:

@@ -1,7 +1,7 @@
 """The journal of one run: append-only, one line a finished key, on disk before the next key begins.
 
-The first line holds what the run is; a run is resumed only by one that is the same. A last line that was cut off by a
-crash is dropped; anything else that does not read is an error.
+One run at a time holds it (`Journal.held`). The first line holds what the run is; a run is resumed only by one that is
+the same. A last line that was cut off by a crash is dropped; anything else that does not read is an error.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from generator.core.evidence_file import (
 )
 from generator.core.texts import load_json
 from generator.errors import EvidenceError
+from generator.files import held, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from generator.core.evidence import DeviceRecord, KeyFacts, Scalar, Trial
@@ -57,11 +59,20 @@ class Journal:
     """Writes a journal.
 
     Args:
-        path: the file; `start` begins it anew, `resume` goes on with it.
+        path: the file; `start` begins it anew, `resume` goes on with it, both while it is `held`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the journal for the life of a run: two runs of one board would write into each other's.
+
+        Raises:
+            InUseError: another run holds it.
+            StoreError: its folder cannot be written.
+        """
+        return held(self.path, "another run on this device", wait_s=0)
 
     def start(self, header: Header) -> None:
         """Begin a new journal; one that is left from an interrupted run is kept beside it as ``.previous``."""
@@ -100,7 +111,7 @@ class Journal:
                 found[facts.key] = (facts, trials)
         if not lines:
             raise EvidenceError(f"{self.path}: empty; nothing to resume. Run without --resume to start anew")
-        _publish(self.path, b"".join(line + b"\n" for line in lines))
+        write_files({self.path: b"".join(line + b"\n" for line in lines)})
         return found, run
 
     def _same(self, data: dict[str, object], header: Header, at: Place) -> dict[str, Scalar]:
@@ -130,9 +141,3 @@ class Journal:
     def finish(self) -> None:
         """Remove the journal: its content is in the evidence."""
         self.path.unlink(missing_ok=True)
-
-
-def _publish(path: Path, data: bytes) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)

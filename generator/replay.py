@@ -66,8 +66,9 @@ class ReplayBench:
         del subjects, rounds
         return {}
 
-    def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
+    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
         """Return the recorded second pass of the subjects that have one."""
+        del samples
         found = {subject: self._trial(subject).second_us for subject in subjects}
         return {subject: rounds for subject, rounds in found.items() if rounds}
 

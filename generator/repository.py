@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from generator.core.bench_readers import judged_cases
 from generator.core.evidence_file import load_evidence
-from generator.core.imported import read_imported
+from generator.core.imported import read_imported, source_name
 from generator.core.measured import measured_sources
 from generator.core.overrides import check_expiry, parse_overrides
 from generator.core.reference import parse_reference_gpus
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence
+    from generator.core.imported import Imported
 
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _LAST_EPOCH = 253402300799
@@ -123,7 +124,7 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
     overrides = parse_overrides(take_text(decisions), repository.relative(decisions), catalog)
     check_expiry(overrides, today, repository.relative(decisions))
     imported = tuple(
-        read_imported(take(path), repository.relative(path))
+        _in_its_place(read_imported(take(path), repository.relative(path)), path, repository.relative(path))
         for path in listed(repository.sources / "imported", "sources/imported", "*.json")
     )
     files: list[tuple[str, str, Evidence]] = []
@@ -145,6 +146,16 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
         overrides=overrides,
         digests=digests,
     )
+
+
+def _in_its_place(item: Imported, path: Path, name: str) -> Imported:
+    expected = source_name(item.profile.hardware_class, item.profile.multiprocessors)
+    if path.name != expected:
+        raise SourceError(
+            f"{name}: holds the entry of {item.profile.hardware_class!r} ({item.profile.multiprocessors} SMs), whose "
+            f"file is {expected!r}. Rename the file, or remove it if that one is there"
+        )
+    return item
 
 
 def check_files(repository: Repository, files: Mapping[Path, bytes], remedy: str) -> None:

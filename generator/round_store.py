@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from generator.core.bench_readers import find_programs
@@ -13,7 +14,7 @@ from generator.core.rounds import Round, merge_rounds, merge_times, serialise_ro
 from generator.core.route import HardwareClass
 from generator.core.selected import RoundFile
 from generator.errors import SourceError
-from generator.files import listed_below, read_bytes, read_chunks, read_text
+from generator.files import held, listed_below, read_bytes, read_chunks, read_text, write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,14 +75,26 @@ def read_manifest_text(path: Path) -> str:
     return read_text(path, str(path))
 
 
-def import_outputs(manifest: Manifest, base: Path, folder: Path) -> tuple[dict[Path, bytes], tuple[str, ...]]:
-    """Return the round files that the outputs of ``manifest`` give, added to those below ``folder``, and notes.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """Round files as they are now, those among them that changed, and what to say about the outputs."""
 
-    Nothing is written. Paths of the manifest are relative to ``base``.
+    files: dict[Path, bytes]
+    written: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+def import_outputs(manifest: Manifest, base: Path, folder: Path) -> Added:
+    """Add the outputs of ``manifest`` to the round files below ``folder``: all of them, or none.
+
+    Paths of the manifest are relative to ``base``. The device's rounds are held from reading to writing, so that two
+    imports at once add up.
 
     Raises:
         SourceError: an output cannot be read, or no output holds a time.
         EvidenceError: an output contradicts another, or the file it is added to.
+        InUseError: another import holds the device's rounds.
+        StoreError: a file could not be written; all are as they were.
     """
     notes: list[str] = []
     rounds: dict[int, Round] = {}
@@ -92,15 +105,20 @@ def import_outputs(manifest: Manifest, base: Path, folder: Path) -> tuple[dict[P
         if not added.widths:
             notes.append(f"{added.where()} table {run.table.value!r}: no output holds a row; nothing is added")
             continue
-        known = rounds.get(run.round) or _known(folder, added)
-        rounds[run.round] = merge_rounds(known, added) if known is not None else added
+        earlier = rounds.get(run.round)
+        rounds[run.round] = added if earlier is None else merge_rounds(earlier, added)
     if not rounds:
         raise SourceError(
             f"{manifest.device}: no output holds a time ({len(notes)} notes); expected rows of a benchmark program. "
             "A program that printed SKIP found no GPU: run it again"
         )
-    files = {folder / round_name(item.device, item.number): serialise_round(item).encode() for item in rounds.values()}
-    return files, tuple(notes)
+    places = {number: folder / round_name(item.device, number) for number, item in rounds.items()}
+    with held(next(iter(places.values())).parent, "another import of this device's rounds"):
+        files: dict[Path, bytes] = {}
+        for number, item in rounds.items():
+            known = _known(folder, item)
+            files[places[number]] = serialise_round(merge_rounds(known, item) if known is not None else item).encode()
+        return Added(files=files, written=write_files(files), notes=tuple(notes))
 
 
 def _read(manifest: Manifest, run: Run, base: Path, place: int) -> Reading:

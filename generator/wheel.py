@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.errors import DifferenceError, ToolError
+from generator.files import write_files
 from generator.repository import sha256_of
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def build_wheel(
         say(f"the wheel holds exactly the {names} expected files")
         _tool("twine", "check", "--strict", str(builds[0].wheel), str(builds[0].sdist))
         say("twine check --strict passes")
-        output.mkdir(parents=True, exist_ok=True)
-        moved = [Path(shutil.copy2(path, output / path.name)) for path in (builds[0].wheel, builds[0].sdist)]
-    return Built(wheel=moved[0], sdist=moved[1], sha256=builds[0].sha256)
+        found = builds[0]
+        write_files({output / path.name: path.read_bytes() for path in (found.wheel, found.sdist)})
+    return Built(wheel=output / found.wheel.name, sdist=output / found.sdist.name, sha256=found.sha256)
 
 
 def _build(project: Path, output: Path, epoch: int) -> Built:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from generator.core.route import I32, Buf, Launch
-from kernels.tiles import Sliced
+from generator.core.route import I32, Buf, Group, Launch, Route, RouteFamily, Schedule
+from kernels.tiles import Sliced, SmallT, pick
+from kernels.widths import GROUPWISE, OFF, UNIFIED, upto
 
 if TYPE_CHECKING:
-    from generator.core.route import Arg
+    from generator.core.route import Arg, Candidate, CompiledTable, Operation, RouteKey
     from kernels.groupwise import Weights
-    from kernels.tiles import Gemm, Shape, SmallT
+    from kernels.tiles import Gemm, Shape
+
+    Steps = tuple[tuple[int, SmallT], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +74,16 @@ class DualParent:
             name, grid = f"small_t<{form.name}, {_format(branch)}>", form.grid(rows)
         return self.one(branch, name, (grid, form.block), width)
 
+    def small_t(self, q4: Steps, q5: Steps, width: int) -> tuple[Launch, Launch]:
+        """Return small_t_mma, each parent by its form of the width, Q5 first (engine-kernels 6.2)."""
+        return self.small(self.q5, pick(q5, width), width), self.small(self.q4, pick(q4, width), width)
+
+    def k_split(self, width: int, *, unified: bool) -> Launch:
+        """Return the Q4 parent of the direct forms at 7 to 12 columns: K-split, or sliced K if ``unified``."""
+        columns = 8 if width <= 8 else 16
+        form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 3 if columns == 8 else 2)
+        return self.small(self.q4, form, width)
+
     def simt(self, branch: Branch, columns: int, width: int) -> Launch:
         """Return one parent by SIMT, 8 rows a CTA, tiles of ``columns`` columns."""
         grid = (branch.weights.rows // 8, -(-width // columns), 1)
@@ -109,3 +122,45 @@ def legacy_split4(width: int) -> tuple[int, int]:
     if width >= 8:
         return 2, 6
     return (1, 10) if width <= 5 else (1, 8)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keys:
+    """The keys of an input projection: its own, and the switch, which acts inside ``direct`` up to ``last`` columns."""
+
+    own: RouteKey
+    order: int
+    switch: RouteKey
+    switch_order: int
+    direct: Schedule
+    last: int
+
+
+def input_family(
+    stem: str, keys: Keys, candidates: tuple[Candidate, ...], compiled: CompiledTable, operation: Operation
+) -> RouteFamily:
+    """Return the family of source ``stem``."""
+    return RouteFamily(
+        name=stem,
+        group=Group.GROUPWISE,
+        source=stem,
+        routes=(
+            Route(
+                key=keys.own,
+                order=keys.order,
+                widths=GROUPWISE,
+                candidates=candidates,
+                compiled=compiled,
+                operation=operation,
+            ),
+            Route(
+                key=keys.switch,
+                order=keys.switch_order,
+                widths=upto(GROUPWISE, keys.last),
+                candidates=UNIFIED,
+                compiled=OFF,
+                operation=operation,
+                acts_under=(keys.own, keys.direct),
+            ),
+        ),
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generator.core.route import Buf, CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
-from kernels.dual_parent import Branch, DualParent, legacy_split4
+from generator.core.route import Buf, CompiledTable, RouteKey, Schedule
+from kernels.dual_parent import Branch, DualParent, Keys, input_family, legacy_split4
 from kernels.groupwise import GroupwiseOperation, Output, Piece, Weights
 from kernels.reference.formats import Q4, Q5
-from kernels.tiles import Gemm, Sliced, SmallT, pick
-from kernels.widths import GROUPWISE, OFF, UNIFIED, any_width, limited, upto
+from kernels.tiles import Gemm, SmallT
+from kernels.widths import GROUPWISE, any_width, limited
 
 if TYPE_CHECKING:
     from generator.core.route import Ask, DeviceFacts, Launch
@@ -60,7 +60,7 @@ def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
     if schedule == "parent_split_fixed":
         return _split_fixed(width, unified=ask(UNIFIED_KEY, width) == "unified")
     if schedule == "small_t_mma":
-        return (PARENTS.small(q5, pick(SMALL_T_Q5, width), width), PARENTS.small(q4, pick(SMALL_T_Q4, width), width))
+        return PARENTS.small_t(SMALL_T_Q4, SMALL_T_Q5, width)
     if schedule in MIXED:
         return (PARENTS.mixed(MIXED[schedule], width),)
     tile = PAIRED[schedule]
@@ -77,9 +77,7 @@ def _split_fixed_q4(width: int, *, unified: bool) -> Launch:
         return PARENTS.gemv(1, 8) if unified else PARENTS.gemv(4, 1)
     if width <= 6:
         return PARENTS.simt(PARENTS.q4, 4, width)
-    columns = 8 if width <= 8 else 16
-    form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 3 if columns == 8 else 2)
-    return PARENTS.small(PARENTS.q4, form, width)
+    return PARENTS.k_split(width, unified=unified)
 
 
 def _split_fixed_q5(width: int, *, unified: bool) -> Launch:
@@ -107,36 +105,24 @@ OPERATION = GroupwiseOperation(
     planner=plan,
 )
 
-FAMILY = RouteFamily(
-    name="q4_q5_attn_input",
-    group=Group.GROUPWISE,
-    source="q4_q5_attn_input",
-    routes=(
-        Route(
-            key=KEY,
-            order=8,
-            widths=GROUPWISE,
-            candidates=(
-                *limited(parent_split_fixed=12, small_t_mma=32),
-                *any_width(
-                    "grouped_r32_c32_s4",
-                    "grouped_r32_c64_s4",
-                    "mixed_r32_c64_s3",
-                    "pair_r32_c64_s3",
-                    "mixed_r64_c128_s2",
-                ),
-            ),
-            compiled=COMPILED,
-            operation=OPERATION,
-        ),
-        Route(
-            key=UNIFIED_KEY,
-            order=16,
-            widths=upto(GROUPWISE, 12),
-            candidates=UNIFIED,
-            compiled=OFF,
-            operation=OPERATION,
-            acts_under=(KEY, Schedule("parent_split_fixed")),
-        ),
+CANDIDATES = (
+    *limited(parent_split_fixed=12, small_t_mma=32),
+    *any_width(
+        "grouped_r32_c32_s4",
+        "grouped_r32_c64_s4",
+        "mixed_r32_c64_s3",
+        "pair_r32_c64_s3",
+        "mixed_r64_c128_s2",
     ),
 )
+
+KEYS = Keys(
+    own=KEY,
+    order=8,
+    switch=UNIFIED_KEY,
+    switch_order=16,
+    direct=Schedule("parent_split_fixed"),
+    last=12,
+)
+
+FAMILY = input_family(PARENTS.stem, KEYS, CANDIDATES, COMPILED, OPERATION)

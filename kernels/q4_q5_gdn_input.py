@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generator.core.route import Buf, CompiledTable, Group, Route, RouteFamily, RouteKey, Schedule
-from kernels.dual_parent import Branch, DualParent, legacy_split4
+from generator.core.route import Buf, CompiledTable, RouteKey, Schedule
+from kernels.dual_parent import Branch, DualParent, Keys, input_family, legacy_split4
 from kernels.groupwise import GroupwiseOperation, Output, Piece, Weights
 from kernels.reference.formats import Q4, Q5
-from kernels.tiles import Gemm, Sliced, SmallT, pick
-from kernels.widths import GROUPWISE, OFF, UNIFIED, any_width, limited, upto
+from kernels.tiles import Gemm, SmallT
+from kernels.widths import GROUPWISE, any_width, limited
 
 if TYPE_CHECKING:
     from generator.core.route import Ask, DeviceFacts, Launch
@@ -49,11 +49,10 @@ SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 3)), (16, SmallT(16, 2, 4, 1, 3)), (32, Sma
 def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:
     """Return the launches of one run; the switch is asked inside independent_direct alone (engine-profiles fact 22)."""
     schedule = ask(KEY, width) or COMPILED.at(width, device.capability)
-    q4, q5 = PARENTS.q4, PARENTS.q5
     if schedule == "independent_direct":
         return _direct(width, unified=ask(UNIFIED_KEY, width) == "unified")
     if schedule == "small_t_mma":
-        return (PARENTS.small(q5, pick(SMALL_T_Q5, width), width), PARENTS.small(q4, pick(SMALL_T_Q4, width), width))
+        return PARENTS.small_t(SMALL_T_Q4, SMALL_T_Q5, width)
     return (PARENTS.mixed(GROUPED[schedule], width),)
 
 
@@ -68,9 +67,7 @@ def _direct_q4(width: int, *, unified: bool) -> Launch:
     if width <= 4:
         return PARENTS.simt(PARENTS.q4, 4, width)
     if 7 <= width <= 12:
-        columns = 8 if width <= 8 else 16
-        form = Sliced(16, columns, 8, 1) if unified else SmallT(columns, 1, 8, 1, 3 if columns == 8 else 2)
-        return PARENTS.small(PARENTS.q4, form, width)
+        return PARENTS.k_split(width, unified=unified)
     return PARENTS.simt(PARENTS.q4, 8, width)
 
 
@@ -101,38 +98,26 @@ OPERATION = GroupwiseOperation(
     planner=plan,
 )
 
-FAMILY = RouteFamily(
-    name="q4_q5_gdn_input",
-    group=Group.GROUPWISE,
-    source="q4_q5_gdn_input",
-    routes=(
-        Route(
-            key=KEY,
-            order=9,
-            widths=GROUPWISE,
-            candidates=(
-                *limited(independent_direct=15, small_t_mma=32),
-                *any_width(
-                    "grouped_r64_c8",
-                    "grouped_r64_c16",
-                    "grouped_r64_c32",
-                    "grouped_r64_c64",
-                    "grouped_r64_c128",
-                    "grouped_r32_c32_s2",
-                    "grouped_r32_c64_s4",
-                ),
-            ),
-            compiled=COMPILED,
-            operation=OPERATION,
-        ),
-        Route(
-            key=UNIFIED_KEY,
-            order=17,
-            widths=upto(GROUPWISE, 15),
-            candidates=UNIFIED,
-            compiled=OFF,
-            operation=OPERATION,
-            acts_under=(KEY, Schedule("independent_direct")),
-        ),
+CANDIDATES = (
+    *limited(independent_direct=15, small_t_mma=32),
+    *any_width(
+        "grouped_r64_c8",
+        "grouped_r64_c16",
+        "grouped_r64_c32",
+        "grouped_r64_c64",
+        "grouped_r64_c128",
+        "grouped_r32_c32_s2",
+        "grouped_r32_c64_s4",
     ),
 )
+
+KEYS = Keys(
+    own=KEY,
+    order=9,
+    switch=UNIFIED_KEY,
+    switch_order=17,
+    direct=Schedule("independent_direct"),
+    last=15,
+)
+
+FAMILY = input_family(PARENTS.stem, KEYS, CANDIDATES, COMPILED, OPERATION)

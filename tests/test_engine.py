@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +19,6 @@ from generator.errors import EngineError
 from tests.core.engine_runs import log_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from generator.core.catalog import Catalog
 
 PROFILE = Profile(
@@ -139,8 +139,10 @@ def test_calibrate_with_the_engine_stores_the_entry_and_its_evidence(
     )
     assert printed.out == out.read_text(encoding="utf-8")
     (path,) = folder.glob("*/*.json")
-    assert path.relative_to(folder).as_posix() == "nvidia-geforce-rtx-3060-sm86/20261006T131118Z.json"
-    assert load_evidence(path.read_text(encoding="utf-8"), path.name).run["statistic"] == "median only"
+    run = load_evidence(path.read_text(encoding="utf-8"), path.name).run
+    name = f"nvidia-geforce-rtx-3060-sm86/20261006T131118Z-{str(run['log_sha256'])[:8]}.json"
+    assert path.relative_to(folder).as_posix() == name
+    assert run["statistic"] == "median only"
     assert (tool.parent / "words.txt").read_text(encoding="utf-8").startswith("--device 0 --only q6_ --print")
 
 
@@ -182,7 +184,8 @@ def test_import_with_the_log_of_the_run_makes_evidence(
     words = [entry, "--log", log, "--root", str(checkout), "--json"]
     assert run_verb("import", words, program="import") == 0
     printed = capsys.readouterr()
-    name = "builtin_profiles/sources/measured/nvidia-geforce-rtx-3060-sm86/20261006T131118Z-engine.json"
+    digest = hashlib.sha256(Path(log).read_bytes()).hexdigest()[:8]
+    name = f"builtin_profiles/sources/measured/nvidia-geforce-rtx-3060-sm86/20261006T131118Z-{digest}-engine.json"
     assert printed.err == f"evidence of the engine's medians: {name}\n"
     assert json.loads(printed.out)[0]["keys"] == 1
     evidence = load_evidence((checkout / name).read_text(encoding="utf-8"), name)

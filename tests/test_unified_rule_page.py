@@ -27,9 +27,17 @@ def checkout(root: Path, tmp_path: Path) -> Path:
 
 def _printed_on_the_page(root: Path, command: str) -> str:
     page = (root / "docs" / "unified-rule.md").read_text(encoding="utf-8")
-    found = re.search(rf"\$ python -m generator {re.escape(command)}\n(.*?)```", page, re.DOTALL)
+    found = re.search(
+        rf"\$ python -m generator {re.escape(command)}\n(.*?)(?:```|^\$ )", page, re.DOTALL | re.MULTILINE
+    )
     assert found is not None
     return found[1]
+
+
+def test_the_page_shows_what_the_import_prints(root: Path, capsys: pytest.CaptureFixture[str], checkout: Path) -> None:
+    name = "docs/unified-rule/rounds.toml"
+    assert checkout.is_dir()
+    assert capsys.readouterr().out == _printed_on_the_page(root, f"bench-unified import --manifest {name}")
 
 
 @pytest.mark.parametrize("command", ["select", "select --what-if tick_us=0"])

@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles.errors import StoreError, system_reason
+from ninfer_device_profiles.errors import LockedError, StoreError, system_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,7 +46,8 @@ def locked(target: str, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
     Missing parent folders are created. What a killed writer left behind is removed.
 
     Raises:
-        StoreError: the folder cannot be written, or another process holds the lock for longer than ``wait_s``.
+        LockedError: another process holds the lock for longer than ``wait_s``.
+        StoreError: the folder cannot be written.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 - readers never pay for it
 
@@ -57,7 +58,7 @@ def locked(target: str, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
         os.close(os.open(target + LOCK_SUFFIX, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666))
         lock.acquire()
     except Timeout as error:
-        raise StoreError(
+        raise LockedError(
             f"{target}{LOCK_SUFFIX}: held by another process for {wait_s:g} s; one writer at a time. "
             "Wait for the other process, or end it."
         ) from error

@@ -41,6 +41,10 @@ class StoreError(ProfileError):
     """Report that an entry was not stored; the file is as it was."""
 
 
+class LockedError(StoreError):
+    """Report that another process writes there; nothing was changed."""
+
+
 class SizesError(ProfileError):
     """Report an argument for which no launch size is defined."""
 

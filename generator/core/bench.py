@@ -70,8 +70,8 @@ class Bench(Protocol):
     def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
         """Time ``subjects`` in further interleaved rounds of the first pass; a subject that fails is left out."""
 
-    def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
-        """Time ``subjects`` again in interleaved rounds; a subject that fails is left out."""
+    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
+        """Time ``subjects`` again in the rule's number of rounds of ``samples``; a subject that fails is left out."""
 
     def floor_us(self, width: int) -> float | None:
         """Return the least time that device memory needs at ``width``, None where it is not known."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from generator.core.evidence import Outcome
 from generator.core.recorded_rule import recorded_rule
 from generator.core.route import COMPILED
-from generator.core.verdict import Verdict, decide_points, key_noise, pooled_median
+from generator.core.verdict import Verdict, decide_points, key_noise, pooled_time
 
 if TYPE_CHECKING:
     from generator.core.catalog import Catalog
@@ -167,4 +167,4 @@ def _median(evidence: Evidence, at: Decision, name: Schedule) -> float | None:
         trial = evidence.trial(at.key, at.width, COMPILED)
     if trial is None or not trial.first_us:
         return None
-    return pooled_median(trial)
+    return pooled_time(trial)

@@ -1,7 +1,8 @@
 """Two effective routings to the cells that differ, each with its class of change.
 
-deepdiff compares the structures and stays inside this file. Bands are expanded to ``first width -> answer`` on the
-cut points of both sides before it sees them, so an inserted band never reads as a changed neighbour.
+deepdiff compares the structures and stays inside this file: it says of each device which keys came, went or changed.
+Bands are no lists to it, so an inserted band never reads as a changed neighbour; where inside a key the answers differ
+is read off the cells of both sides, range by range.
 """
 
 from __future__ import annotations
@@ -125,11 +126,9 @@ def diff_routings(
         (device, old.devices.get(device), new.devices.get(device))
         for device in dict.fromkeys((*old.devices, *new.devices))
     ]
-    changed = [(device, before, after) for device, before, after in pairs if _differ(before, after)]
     changes: list[Change] = []
-    for device, key, points in _changed_points(changed):
-        before, after = old.devices.get(device), new.devices.get(device)
-        for first, last, was, now in _ranges(_cells(before, key), _cells(after, key), points):
+    for device, before, after, key in _changed_keys(pairs):
+        for first, last, was, now in _ranges(_cells(before, key), _cells(after, key)):
             kind = _kind(_Site(before, after, key, first, last, was, now))
             support = _support((supports or {}).get((device, key), ()), now, first, last)
             change = Change(
@@ -145,78 +144,46 @@ def diff_routings(
     )
 
 
-def _differ(before: DeviceRouting | None, after: DeviceRouting | None) -> bool:
-    return before is None or after is None or before.keys != after.keys
-
-
 def _cells(side: DeviceRouting | None, key: str) -> Cells:
     return NOTHING if side is None else side.cells(key)
 
 
 @dataclass(slots=True)
 class _Numbers:
-    """Numbers for answers, so that deepdiff compares integers and no text of a table reaches it as a value."""
+    """Numbers for rows of cells, so that deepdiff compares integers and no text of a table reaches it as a value."""
 
-    known: dict[Answer, int] = field(default_factory=dict)
+    known: dict[Cells, int] = field(default_factory=dict)
 
-    def of(self, answer: Answer) -> int:
-        return self.known.setdefault(answer, len(self.known))
+    def of(self, side: DeviceRouting | None) -> dict[str, int]:
+        """Return a number for each key of ``side``: equal ones stand for equal cells."""
+        keys = {} if side is None else side.keys
+        return {key: self.known.setdefault(cells, len(self.known)) for key, cells in keys.items()}
 
 
-def _changed_points(
-    devices: Sequence[tuple[DeviceId, DeviceRouting | None, DeviceRouting | None]],
-) -> Iterator[tuple[DeviceId, str, set[int] | None]]:
-    """Yield device, key and the first width of each range that differs; None where one side lacks the key."""
+_Pair = tuple[DeviceId, "DeviceRouting | None", "DeviceRouting | None"]
+
+
+def _changed_keys(
+    pairs: Sequence[_Pair],
+) -> Iterator[tuple[DeviceId, DeviceRouting | None, DeviceRouting | None, str]]:
+    """Yield each key that was added, dropped or changed, in byte order within its device."""
     numbers = _Numbers()
-    for device, before, after in devices:
-        left: dict[str, dict[int, int]] = {}
-        right: dict[str, dict[int, int]] = {}
-        for key in {**(before.keys if before else {}), **(after.keys if after else {})}:
-            one, other = _named(before, key), _named(after, key)
-            if one == other:
-                continue
-            starts = sorted({cell.first for cells in (one, other) for cell in cells or NOTHING})
-            if one is not None:
-                left[key] = _expanded(one, starts, numbers)
-            if other is not None:
-                right[key] = _expanded(other, starts, numbers)
+    for device, before, after in pairs:
+        left, right = numbers.of(before), numbers.of(after)
         tree = DeepDiff(left, right, view="tree", threshold_to_diff_deeper=0, ignore_private_variables=False)
-        points: dict[str, set[int] | None] = {}
-        for level in tree.get("values_changed", ()):
-            key, first = cast("tuple[str, int]", level.path(output_format="list"))
-            known = points.setdefault(key, set())
-            assert known is not None
-            known.add(first)
-        for level in (*tree.get("dictionary_item_added", ()), *tree.get("dictionary_item_removed", ())):
-            (key,) = cast("tuple[str]", level.path(output_format="list"))
-            points[key] = None
-        for key in sorted(points, key=lambda key: key.encode("utf-8", "surrogatepass")):
-            yield device, key, points[key]
+        found = [cast("list[str]", level.path(output_format="list"))[0] for levels in tree.values() for level in levels]
+        for key in sorted(found, key=lambda key: key.encode("utf-8", "surrogatepass")):
+            yield device, before, after, key
 
 
-def _named(side: DeviceRouting | None, key: str) -> Cells | None:
-    return None if side is None else side.keys.get(key)
-
-
-def _expanded(cells: Cells, starts: Sequence[int], numbers: _Numbers) -> dict[int, int]:
-    """Return ``first width -> answer's number`` on the common ``starts``."""
-    result: dict[int, int] = {}
-    place = 0
-    for start in starts:
-        while cells[place].last < start:
-            place += 1
-        result[start] = numbers.of(cells[place].answer)
-    return result
-
-
-def _ranges(before: Cells, after: Cells, points: set[int] | None) -> Iterator[tuple[int, int, Answer, Answer]]:
-    """Yield the widest ranges in which both answers are constant and differ: at ``points``, or wherever they do."""
+def _ranges(before: Cells, after: Cells) -> Iterator[tuple[int, int, Answer, Answer]]:
+    """Yield the widest ranges in which both answers are constant, where they differ."""
     left = right = 0
     first = 1
     while first <= MAX_LAST:
         last = min(before[left].last, after[right].last)
         was, now = before[left].answer, after[right].answer
-        if first in points if points is not None else was != now:
+        if was != now:
             yield first, last, was, now
         left += before[left].last == last
         right += after[right].last == last
@@ -260,9 +227,9 @@ def _kind(site: _Site) -> Kind:
 def _moved(site: _Site, before: DeviceRouting, after: DeviceRouting) -> bool:
     """Return whether a border between two schedules moved: both still run right beside the changed widths."""
     beside = [width for width in (site.first - 1, site.last + 1) if 1 <= width <= MAX_LAST]
-    grown = any(before.at(site.key, width).acts == site.now.acts for width in beside)
-    shrunk = any(after.at(site.key, width).acts == site.was.acts for width in beside)
-    return grown and shrunk
+    return any(before.at(site.key, width).acts == site.now.acts for width in beside) and any(
+        after.at(site.key, width).acts == site.was.acts for width in beside
+    )
 
 
 def _support(supports: Sequence[Support], now: Answer, first: int, last: int) -> Support | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
@@ -10,6 +11,10 @@ SHOWN = 160
 
 _MARKDOWN = frozenset('\\`*{}[]()<>#!|~&"@:$^')
 _INSIDE_WORD = re.compile(r"(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])")
+_HYPHENATED = re.compile(r"(?<!\S)[^\s/-]*+[-/]\S*")
+_WHOLE = 36
+"""Longest word that is kept on one line, in characters: a route key in quotes; a class or a path may be longer."""
+
 _WWW = re.compile(r"(www)\.", re.IGNORECASE)
 
 
@@ -18,6 +23,8 @@ def visible(text: str, limit: int = SHOWN) -> str:
 
     Newlines, escape sequences, bidirectional marks, zero-width characters and lone surrogates so lose their effect.
     """
+    if len(text) <= limit and text.isprintable():
+        return text
     shown = text[:limit]
     safe = "".join(char if _prints(char) else _escaped(char) for char in shown)
     return safe if len(text) <= limit else f"{safe}... ({len(text)} characters)"
@@ -40,6 +47,18 @@ def markdown(text: str) -> str:
 def markdown_code(text: str) -> str:
     """Return ``text`` as inline code that holds in a table cell; empty text stays empty."""
     return f"<code>{markdown(text)}</code>" if text else ""
+
+
+def whole(text: str) -> str:
+    """Return ``text`` as HTML in which no line ends inside a word such as ``33-48`` or ``2.4e-05``.
+
+    A browser may end a line at a hyphen or slash. Longer words than a key still give way on a narrow page.
+    """
+    return _HYPHENATED.sub(_kept_whole, html.escape(text))
+
+
+def _kept_whole(word: re.Match[str]) -> str:
+    return word[0] if len(html.unescape(word[0])) > _WHOLE else f'<span class="w">{word[0]}</span>'
 
 
 def _prints(char: str) -> bool:

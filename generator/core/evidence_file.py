@@ -27,6 +27,8 @@ _MOST = 1e300
 _MOST_COUNT = 1 << 63
 _SHOWN = 200
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9:+-]{0,99}")
+_BOARD = re.compile(r"[0-9a-f]{0,64}")
+_BOARD_DIGITS = 8
 
 FACT_TYPES: dict[str, type | UnionType] = {
     "cuda_driver": int,
@@ -64,18 +66,24 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def evidence_name(evidence: Evidence, suffix: str = "") -> str:
-    """Return where evidence is kept below a folder: hardware class, then date; both name files safely.
+    """Return where evidence is kept below a folder: hardware class, then date and board; all name files safely.
+
+    Boards of one class that end a run in the same second so keep their own files. Where the board is unknown, as in
+    the engine's runs, the digest of the log tells the runs apart.
 
     Raises:
-        EvidenceError: class or date are not of the form that the tools write.
+        EvidenceError: class, date or board are not of the form that the tools write.
     """
     name, date = evidence.device.hardware_class, str(evidence.run.get("date", "undated"))
-    if not _SAFE.fullmatch(name) or not _SAFE.fullmatch(date):
+    board = evidence.device.uuid_hash or str(evidence.run.get("log_sha256", ""))
+    if not _SAFE.fullmatch(name) or not _SAFE.fullmatch(date) or not _BOARD.fullmatch(board):
         raise EvidenceError(
-            f"evidence of {_shown(name)}, dated {_shown(date)}: expected a hardware class such as "
-            f"'nvidia-h200-sm90' and a date such as '2026-11-29T22:00:00Z', since they name its file; {_REMEDY}"
+            f"evidence of {_shown(name)}, dated {_shown(date)}, board {_shown(board)}: expected a hardware class such "
+            "as 'nvidia-h200-sm90', a date such as '2026-11-29T22:00:00Z' and hexadecimal digits, since they name its "
+            f"file; {_REMEDY}"
         )
-    return f"{name}/{''.join(letter for letter in date if letter not in '-:')}{suffix}.json"
+    day = "".join(letter for letter in date if letter not in "-:")
+    return f"{name}/{day}{f'-{board[:_BOARD_DIGITS]}' if board else ''}{suffix}.json"
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,11 @@
-"""Imported sources: entries taken over from an engine document, one file a device, with where they came from."""
+"""Imported sources: entries taken over from an engine document, one file a device, with where they came from.
+
+Each file holds a digest of its own content, so that an edit by hand does not pass for what the engine wrote.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -14,10 +18,15 @@ from generator.core.texts import load_json
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from generator.core.catalog import Catalog
 
 FORMAT = "ninfer-profile-generator.imported-entry"
-VERSION = 1
+VERSION = 2
+
+_OWN = ("format", "version", "taken_from", "digest")
+"""Names that a source has beside those of its entry."""
 
 _CLASS = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*-sm[0-9]+")
 
@@ -72,6 +81,12 @@ def take_entries(text: bytes, source: str, sha256: str, catalog: Catalog) -> tup
 
 
 def _check(profile: Profile, source: str, catalog: Catalog, notes: list[str]) -> None:
+    taken = [name for name in _OWN if name in profile_to_json(profile)]
+    if taken:
+        raise SourceError(
+            f"{source} [{profile.hardware_class!r}]: has the unknown fields {taken!r}, whose names a source needs "
+            "itself; expected other names. Rename or remove them there"
+        )
     block = profile.calibration
     if block is not None and block.route_catalog != catalog.digest():
         raise SourceError(
@@ -97,16 +112,21 @@ def _check(profile: Profile, source: str, catalog: Catalog, notes: list[str]) ->
 
 
 def write_imported(imported: Imported) -> str:
-    """Return the canonical text of an imported source: one route a line, keys in byte order."""
+    """Return the canonical text of an imported source: one route a line, keys in byte order, its digest on a line."""
+    return _rendered(imported, {"digest": content_digest(imported)})
+
+
+def content_digest(imported: Imported) -> str:
+    """Return the SHA-256, in hexadecimal, of the canonical text without the line of the digest."""
+    return hashlib.sha256(_rendered(imported, {}).encode()).hexdigest()
+
+
+def _rendered(imported: Imported, digest: Mapping[str, str]) -> str:
     fields = profile_to_json(imported.profile)
     routes = fields.pop("routes")
     assert isinstance(routes, dict)
-    head = {
-        "format": FORMAT,
-        "version": VERSION,
-        "taken_from": {"file": imported.file, "sha256": imported.sha256},
-        **fields,
-    }
+    origin = {"file": imported.file, "sha256": imported.sha256}
+    head = {"format": FORMAT, "version": VERSION, "taken_from": origin, **digest, **fields}
     lines = [f"  {_text(key)}: {_text(value)}," for key, value in head.items()]
     rows = ",\n".join(f"    {_text(key)}: {_text(bands)}" for key, bands in routes.items())
     body = f'  "routes": {{\n{rows}\n  }}' if routes else '  "routes": {}'
@@ -120,19 +140,29 @@ def _text(value: object) -> str:
 def read_imported(text: bytes, source: str) -> Imported:
     """Return the imported source in ``text``.
 
+    Layout and the order of keys are free; content that `write_imported` did not write is refused.
+
     Raises:
-        SourceError: the text is not one that `write_imported` wrote.
+        SourceError: the text is no imported source, or its content is not what its digest is of.
     """
     data = load_json(text, source, "restore the file, or import the entry again")
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
         raise SourceError(f"{source}: not a {FORMAT} of version {VERSION}; restore the file, or import the entry again")
-    origin = data.pop("taken_from", None)
+    origin = data.get("taken_from")
     if not isinstance(origin, dict) or not all(isinstance(origin.get(name), str) for name in ("file", "sha256")):
         raise SourceError(f"{source} ['taken_from']: found {origin!r}; expected the names 'file' and 'sha256'")
-    entry = {key: value for key, value in data.items() if key not in {"format", "version"}}
+    digest = data.get("digest")
+    entry = {key: value for key, value in data.items() if key not in _OWN}
     wrapped = {"schema": "ninfer.device-route-profiles", "schema_version": 2, "devices": [entry]}
     try:
         document: Document = parse_document(json.dumps(wrapped, ensure_ascii=False), source)
     except (ProfileError, ValueError) as error:
         raise SourceError(str(error)) from None
-    return Imported(profile=document.devices[0], file=origin["file"], sha256=origin["sha256"])
+    imported = Imported(profile=document.devices[0], file=origin["file"], sha256=origin["sha256"])
+    if digest != content_digest(imported):
+        raise SourceError(
+            f"{source}: edited by hand: its content has the digest {content_digest(imported)!r}, expected {digest!r}, "
+            "that of the import. Import the document that has the change (`python -m generator import FILE`), decide "
+            "the key in sources/overrides.toml, or restore the file"
+        )
+    return imported

@@ -6,7 +6,6 @@ is escaped again by the template engine.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ninfer_device_profiles.bands import MAX_LAST
 
 from generator.core.diff import Kind
-from generator.core.escape import markdown, markdown_code, visible
-from generator.core.review_json import review_json
+from generator.core.escape import markdown, markdown_code, visible, whole
+from generator.core.review_json import review_text
 from generator.core.routing import Layer, State
 from generator.core.strips import Picture, picture, width_words, widths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jinja2 import Template
 
@@ -113,14 +112,14 @@ def render(review: Review, form: Format) -> str:
     """Return the whole report, ending in a newline."""
     if form is Format.TEXT:
         return _template("diff.txt.jinja", autoescape=False).render(
-            view=_view(review, visible, visible), aligned=aligned
+            view=_view(review, _gathered(review), visible, visible), aligned=aligned
         )
     if form is Format.MARKDOWN:
         return _fitting(review)
     if form is Format.HTML:
-        view = _view(review, visible, visible, with_pictures=True)
+        view = _view(review, _gathered(review), visible, visible, with_pictures=True)
         return _template("diff.html.jinja", autoescape=True).render(view=view)
-    return json.dumps(review_json(review), indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    return review_text(review)
 
 
 def _template(name: str, *, autoescape: bool) -> Template:
@@ -132,6 +131,7 @@ def _template(name: str, *, autoescape: bool) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["whole"] = whole
     return environment.get_template(name)
 
 
@@ -139,8 +139,10 @@ def _fitting(review: Review) -> str:
     """Return the Markdown report with as many rows as a comment holds."""
     template = _template("diff.md.jinja", autoescape=False)
 
+    gathered = _gathered(review)
+
     def attempt(limit: int) -> str:
-        return template.render(view=_view(review, markdown, markdown_code, limit=limit))
+        return template.render(view=_view(review, gathered, markdown, markdown_code, limit=limit))
 
     most = max(len(review.diff.changes), len(review.findings), len(review.unknown), len(review.text_only), 1)
     low, high = 0, min(most, COMMENT_LIMIT // 64)
@@ -172,8 +174,34 @@ class _Shown:
         return kept
 
 
+class _Gathered(NamedTuple):
+    """What every view of a review says alike, worked out once: a long one is viewed many times until it fits."""
+
+    headline: str
+    compared: str
+    counts: tuple[Count, ...]
+    numerics: tuple[Change, ...]
+    acting: Mapping[DeviceId, Sequence[Change]]
+    provenance: tuple[Change, ...]
+
+
+def _gathered(review: Review) -> _Gathered:
+    acting: dict[DeviceId, list[Change]] = {}
+    for change in review.diff.acting:
+        acting.setdefault(change.device, []).append(change)
+    return _Gathered(
+        headline=headline(review),
+        compared=_compared(review),
+        counts=tuple(_counts(review.diff.changes)),
+        numerics=review.numerics,
+        acting=acting,
+        provenance=review.diff.provenance,
+    )
+
+
 def _view(
     review: Review,
+    gathered: _Gathered,
     text: Callable[[str], str],
     code: Callable[[str], str],
     *,
@@ -185,15 +213,15 @@ def _view(
         old=code(review.old),
         new=code(review.new),
         catalog=review.catalog_digest,
-        headline=headline(review),
-        compared=_compared(review),
+        headline=gathered.headline,
+        compared=gathered.compared,
         gate=tuple(_refusal(item, code, text) for item in shown.take(review.refused)),
         refusals=len(review.refused),
-        counts=tuple(_counts(review.diff.changes)),
-        numerics=tuple(_row(item, code, text) for item in shown.take(review.numerics)),
+        counts=gathered.counts,
+        numerics=tuple(_row(item, code, text) for item in shown.take(gathered.numerics)),
         missing=tuple((text(card.name), _entry(card, code)) for card in review.missing),
-        groups=tuple(_groups(review, code, text, shown, with_pictures=with_pictures)),
-        provenance=tuple(_row(item, code, text) for item in shown.take(review.diff.provenance)),
+        groups=tuple(_groups(gathered.acting, review.strips if with_pictures else (), code, text, shown)),
+        provenance=tuple(_row(item, code, text) for item in shown.take(gathered.provenance)),
         findings=tuple(_finding(item, code, text) for item in shown.take(review.findings)),
         text_only=tuple(text(item) for item in shown.take(review.text_only)),
         notes=tuple(text(item) for item in shown.take(review.notes)),
@@ -229,8 +257,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def _counts(changes: Sequence[Change]) -> Iterator[Count]:
+    by_kind: dict[Kind, list[Change]] = {}
+    for change in changes:
+        by_kind.setdefault(change.kind, []).append(change)
     for kind in Kind:
-        found = [change for change in changes if change.kind is kind]
+        found = by_kind.get(kind)
         if found:
             keys = len({(change.device, change.key) for change in found})
             yield Count(str(kind), len(found), keys, len({change.device for change in found}), _TONES.get(kind, ""))
@@ -249,20 +280,18 @@ _TONES = {
 _LAYERS = {Layer.FILE: "file", Layer.BUILT_IN: "built-in", Layer.COMPILED: "compiled"}
 
 
-def _groups(review: Review, code: _Escape, text: _Escape, shown: _Shown, *, with_pictures: bool) -> Iterator[Group]:
-    by_device: dict[DeviceId, list[Change]] = {}
-    for change in review.diff.acting:
-        by_device.setdefault(change.device, []).append(change)
-    strips: dict[DeviceId, list[Strip]] = {}
-    drawn = {(change.device, change.key) for change in review.diff.acting}
-    for strip in review.strips if with_pictures else ():
-        if (strip.device, strip.key) in drawn:
-            strips.setdefault(strip.device, []).append(strip)
+def _groups(
+    acting: Mapping[DeviceId, Sequence[Change]], strips: Iterable[Strip], code: _Escape, text: _Escape, shown: _Shown
+) -> Iterator[Group]:
+    by_device: dict[DeviceId, list[Strip]] = {}
+    for strip in strips:
+        by_device.setdefault(strip.device, []).append(strip)
     pictures = spent = 0
-    for device, changes in by_device.items():
+    for device, changes in acting.items():
         kept = shown.take(changes, spent)
         spent += len(kept)
-        chosen = strips.get(device, [])[: max(0, MAX_PICTURES - pictures)]
+        drawn = {change.key for change in changes} if pictures < MAX_PICTURES else set()
+        chosen = [strip for strip in by_device.get(device, ()) if strip.key in drawn][: MAX_PICTURES - pictures]
         pictures += len(chosen)
         if kept:
             yield Group(
@@ -355,6 +384,7 @@ def aligned(rows: Sequence[Row]) -> Iterator[str]:
     table = [("key", "widths", "old", "new", "change", "layer", "evidence")]
     table += [(row.key, row.widths, row.old, row.new, row.kind, row.layers, row.evidence) for row in rows]
     columns = [column for column in zip(*table, strict=True) if any(column[1:])]
-    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    lengths = [max(map(len, column)) for column in columns]
+    padded = [[cell.ljust(length) for cell in column] for column, length in zip(columns, lengths, strict=True)]
     for line in zip(*padded, strict=True):
         yield "  ".join(line).rstrip()

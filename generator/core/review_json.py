@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,8 +16,23 @@ VERSION = 1
 """Version of the report's form; raised when a field changes its meaning or goes."""
 
 
-def review_json(review: Review) -> dict[str, JsonValue]:
-    """Return ``review`` as JSON values, changes in the order of the review."""
+def review_text(review: Review) -> str:
+    """Return ``review`` as JSON text: indented, keys sorted, in ASCII; changes in the order of the review.
+
+    Changes are written one by one: all of them as values take several times the memory of their text.
+    """
+    none = '\n  "changes": []'  # stands in no text of a table: a line end is escaped there
+    before, _, after = _text(_without_changes(review)).partition(none)
+    changes = ["\n    " + _text(_change(item)).replace("\n", "\n    ") for item in review.diff.changes]
+    listed = f'\n  "changes": [{",".join(changes)}\n  ]' if changes else none
+    return f"{before}{listed}{after}\n"
+
+
+def _text(value: JsonValue) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True)
+
+
+def _without_changes(review: Review) -> dict[str, JsonValue]:
     return {
         "report": "ninfer.device-route-diff",
         "report_version": VERSION,
@@ -24,7 +40,7 @@ def review_json(review: Review) -> dict[str, JsonValue]:
         "new": review.new,
         "route_catalog": review.catalog_digest,
         "compared": {"devices": review.devices, "keys": review.keys, "cells": review.cells},
-        "changes": [_change(item) for item in review.diff.changes],
+        "changes": [],
         "devices_added": [_device(item) for item in review.diff.devices_added],
         "devices_dropped": [_device(item) for item in review.diff.devices_dropped],
         "missing_reference_gpus": [

@@ -263,7 +263,10 @@ class Route:
 
     def candidate(self, schedule: str) -> Candidate | None:
         """Return the candidate named ``schedule``, or None."""
-        return next((item for item in self.candidates if item.schedule == schedule), None)
+        for item in self.candidates:
+            if item.schedule == schedule:
+                return item
+        return None
 
     def effective(self, schedule: str, width: int) -> Schedule:
         """Return ``schedule`` if it is a candidate legal at ``width``, else the empty one, as the engine does."""

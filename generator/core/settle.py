@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from generator.core.evidence import Outcome
 from generator.core.route import COMPILED
 from generator.core.stats import gain
-from generator.core.verdict import Verdict, key_noise, pooled_median
+from generator.core.verdict import Verdict, key_noise, pooled_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,4 +76,4 @@ def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limi
 
 
 def _lead(rival: Trial, base: Trial) -> float:
-    return gain(pooled_median(rival), pooled_median(base))
+    return gain(pooled_time(rival), pooled_time(base))

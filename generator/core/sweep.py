@@ -13,7 +13,8 @@ from generator.core.bench import BASE, TWIN, Bench, Measured, Subject
 from generator.core.dispatch import dispatcher
 from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey
-from generator.core.stats import gain, median
+from generator.core.sampling import close_to_best, extend, second_pass_samples
+from generator.core.stats import center, median
 from generator.core.verdict import Decision, Rule, decide_points, evidence_bands
 
 if TYPE_CHECKING:
@@ -132,45 +133,33 @@ class Sweep:
         close: dict[Subject, None] = {}
         for times in (self._times(found, self.limits.samples), self._times(found, None)):
             line = times.pop(BASE) * (1 - self.limits.min_gain)
-            close |= dict.fromkeys(self._close({subject: us for subject, us in times.items() if us < line}))
+            winning = {subject: us for subject, us in times.items() if us < line}
+            close |= dict.fromkeys(close_to_best(winning, self.limits.close_share))
         if not close:
             return {}
-        return bench.second_pass([BASE, *(subject for subject in close if subject != TWIN), TWIN])
+        subjects = [BASE, *(subject for subject in close if subject != TWIN), TWIN]
+        return bench.second_pass(subjects, second_pass_samples(found[BASE].samples, self.limits))
 
     def _extended(self, found: dict[Subject, Measured], bench: Bench) -> dict[Subject, Measured]:
-        """Time a point further where the best gain is near the margin, or several contenders are near each other."""
-        limits = self.limits
-        if found[BASE].outcome is not Outcome.TIMED:
-            return found
-        stages = ((limits.near_share, limits.extended_samples), (limits.nearest_share, limits.most_samples))
-        seen = limits.samples
-        for stage, (share, samples) in enumerate(stages):
-            times = self._times(found, seen)
-            base_us = times.pop(BASE)
-            times.pop(TWIN, None)
-            close = self._close(times)
-            if not close or base_us > limits.extend_below_us or samples <= seen:
-                return found
-            best = gain(min(times.values()), base_us)
-            several = stage == 0 and len(close) > 1 and best > limits.min_gain
-            if not several and abs(best - limits.min_gain) > share:
-                return found
-            added = bench.more([BASE, *close, TWIN], samples - seen)
+        """Time a point further while its best gain is in doubt."""
+        seen = self.limits.samples
+        while found[BASE].outcome is Outcome.TIMED:
+            taken = {s: item.samples for s, item in found.items() if item.outcome is Outcome.TIMED}
+            rivals, total = extend(taken, seen, self.limits)
+            if not rivals:
+                break
+            added = bench.more([BASE, *rivals], total - seen)
             found = {
                 subject: replace(item, samples=(*item.samples, *added.get(subject, ())))
                 for subject, item in found.items()
             }
-            seen = samples
+            seen = total
         return found
 
     def _times(self, found: Mapping[Subject, Measured], count: int | None) -> dict[Subject, float]:
-        """Return the medians of what was timed, over the first ``count`` samples."""
-        return {s: median(item.samples[:count]) for s, item in found.items() if item.outcome is Outcome.TIMED}
-
-    def _close(self, times: Mapping[Subject, float]) -> list[Subject]:
-        """Return the subjects that are close to the fastest."""
-        best = min(times.values(), default=0.0)
-        return [subject for subject, us in times.items() if us <= best * (1 + self.limits.close_share)]
+        """Return the time of whatever was timed, over its first ``count`` samples."""
+        timed = {s: item.samples[:count] for s, item in found.items() if item.outcome is Outcome.TIMED}
+        return {s: center(samples, self.limits.samples) for s, samples in timed.items()}
 
     def _judge(self, route: Route, bench: Bench, facts: KeyFacts, trials: tuple[Trial, ...]) -> KeyResult:
         known = bench.facts()

@@ -17,7 +17,7 @@ from ninfer_device_profiles.bands import Band, Bands, bands_from_points
 
 from generator.core.evidence import BenchKind, Evidence, Outcome, Trial, complete_keys
 from generator.core.route import COMPILED, Route, RouteKey, Schedule
-from generator.core.stats import gain, median, noise
+from generator.core.stats import center, gain, median, midmean, noise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,8 +117,9 @@ def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:
             continue
         if base.first_us and twin.first_us:
             ratios.append(median(twin.first_us[: limits.samples]) / median(base.first_us[: limits.samples]))
+        usual = limits.samples
         rounds = zip(twin.second_us, base.second_us, strict=False)
-        ratios.extend(median(again) / median(compiled) for again, compiled in rounds)
+        ratios.extend(median(again[:usual]) / median(compiled[:usual]) for again, compiled in rounds)
     return noise(ratios, limits.noise_factor)
 
 
@@ -150,7 +151,7 @@ def decide_point(  # noqa: PLR0917
         )
         return Decision(key=route.key, width=width, schedule=COMPILED, verdict=Verdict.NOT_MEASURED, reason=reason)
     seen = _seen(rule, limits)
-    base_us = median(compiled.first_us[:seen])
+    base_us = center(compiled.first_us[:seen], limits.samples)
     trials = {c.schedule: evidence.trial(route.key, width, c.schedule) for c in route.candidates}
     trials = {name: None if trial is None else _cut(trial, seen) for name, trial in trials.items()}
     rulings = {name: _first_pass(name, trial, base_us, limits, level) for name, trial in trials.items()}
@@ -162,7 +163,7 @@ def decide_point(  # noqa: PLR0917
     for name, trial in contenders.items():
         if name == chosen:
             rulings[name] = _ruled(rulings[name], verdict, reason)
-        elif rule is Rule.GUARDED and pooled_median(trial) <= pooled_median(contenders[chosen]):
+        elif rule is Rule.GUARDED and pooled_time(trial) <= pooled_time(contenders[chosen]):
             text = f"not told apart from {chosen!r}, which is earlier in the catalog"
             rulings[name] = _ruled(rulings[name], Verdict.TIE, text)
         else:
@@ -191,15 +192,16 @@ def _first_pass(name: Schedule, trial: Trial | None, base_us: float, limits: Lim
             text = "is not finite" if difference is None else f"differs by {difference:.3g}"
             text = f"output {plane!r} {text}, allowed {limits.max_mismatch:g}"
             return Ruling(schedule=name, verdict=Verdict.REFUSED, reason=text)
-    us = median(trial.first_us) if trial.first_us else math.inf
+    us = center(trial.first_us, limits.samples) if trial.first_us else math.inf
     found = gain(us, base_us) if trial.first_us else None
     if trial.outcome is not Outcome.TIMED:
         return Ruling(schedule=name, verdict=_UNTIMED[trial.outcome], reason=trial.reason, gain=found)
     if not us < base_us * (1 - limits.min_gain):
         text = f"gain {found:.3f} in the first pass, needs more than {limits.min_gain:g}"
         return Ruling(schedule=name, verdict=Verdict.KEEP, reason=text, gain=found)
-    if not us < base_us * (1 - level):
-        text = f"gain {found:.3f} in the first pass is inside the key's noise of {level:.3f}"
+    noise_here = level * math.sqrt(limits.samples / max(limits.samples, len(trial.first_us)))
+    if not us < base_us * (1 - noise_here):
+        text = f"gain {found:.3f} in the first pass is inside the key's noise of {noise_here:.3f}"
         return Ruling(schedule=name, verdict=Verdict.KEEP, reason=text, gain=found)
     return Ruling(schedule=name, verdict=Verdict.WIN, reason=f"gain {found:.3f} in the first pass", gain=found)
 
@@ -210,31 +212,34 @@ def _seen(rule: Rule, limits: Limits) -> int | None:
 
 
 def _cut(trial: Trial, seen: int | None) -> Trial:
-    return trial if seen is None else replace(trial, first_us=trial.first_us[:seen])
+    if seen is None:
+        return trial
+    second = tuple(samples[:seen] for samples in trial.second_us)
+    return replace(trial, first_us=trial.first_us[:seen], second_us=second)
 
 
-def _time(trial: Trial) -> float:
-    """Return the sum of the second pass's medians."""
-    return sum(median(samples) for samples in trial.second_us)
+def _time(trial: Trial, limits: Limits) -> float:
+    """Return the sum of the second pass's rounds."""
+    return sum(center(samples, limits.samples) for samples in trial.second_us)
 
 
-def pooled_median(trial: Trial) -> float:
-    """Return the median over all samples of both passes."""
-    return median([*trial.first_us, *(us for samples in trial.second_us for us in samples)])
+def pooled_time(trial: Trial) -> float:
+    """Return the midmean over all samples of both passes, in microseconds."""
+    return midmean([*trial.first_us, *(us for samples in trial.second_us for us in samples)])
 
 
 def _provisional(contenders: Mapping[Schedule, Trial], rule: Rule, level: float, limits: Limits) -> Schedule:
     """Return the contender that the second pass judges; the mapping is in catalog order."""
-    best = min(contenders, key=lambda name: median(contenders[name].first_us))
+    best = min(contenders, key=lambda name: center(contenders[name].first_us, limits.samples))
     if rule is Rule.ENGINE:
         return best
     # Only what went to the second pass can win; the fastest contender always did.
     judged = {name: trial for name, trial in contenders.items() if trial.second_us}
     if not judged:
         return best
-    fastest = min(pooled_median(trial) for trial in judged.values())
+    fastest = min(pooled_time(trial) for trial in judged.values())
     return next(
-        name for name, trial in judged.items() if pooled_median(trial) <= fastest * (1 + _blur(trial, level, limits))
+        name for name, trial in judged.items() if pooled_time(trial) <= fastest * (1 + _blur(trial, level, limits))
     )
 
 
@@ -248,14 +253,15 @@ def _second_pass(rival: Trial, compiled: Trial, limits: Limits, level: float) ->
     rounds = limits.second_pass_rounds
     if len(rival.second_us) < rounds or len(compiled.second_us) < rounds:
         return Verdict.NOT_MEASURED, f"the second pass has {len(rival.second_us)} of {rounds} rounds", None
-    rival_us, base_us = _time(rival), _time(compiled)
+    rival_us, base_us = _time(rival, limits), _time(compiled, limits)
     found = gain(rival_us, base_us)
     need = limits.min_gain * limits.second_pass_share
     if not rival_us < base_us * (1 - need):
         return Verdict.SECOND_LOST, f"gain {found:.3f} in the second pass, needs more than {need:g}", found
-    pooled = gain(pooled_median(rival), pooled_median(compiled))
-    if not pooled > level and level > 0:
-        text = f"gain {pooled:.3f} over both passes is inside the key's noise of {level:.3f}"
+    pooled = gain(pooled_time(rival), pooled_time(compiled))
+    level_here = _blur(rival, level, limits)
+    if not pooled > level_here and level > 0:
+        text = f"gain {pooled:.3f} over both passes is inside the key's noise of {level_here:.3f}"
         return Verdict.SECOND_LOST, text, found
     return Verdict.WIN, f"gain {found:.3f} in the second pass", found
 
@@ -334,7 +340,9 @@ def false_switches(evidence: Evidence, catalog: Catalog, limits: Limits, rule: R
             levels[trial.key] = key_noise(evidence, trial.key, limits)
         level = levels.get(trial.key, 0.0)
         twin, compiled = (_cut(item, _seen(rule, limits)) for item in (trial, base))
-        first = _first_pass(trial.schedule, twin, median(compiled.first_us), limits, level)
+        # The twin is timed further only where it won, so it is held against as many samples as it has.
+        base_us = center(compiled.first_us[: len(twin.first_us)], limits.samples)
+        first = _first_pass(trial.schedule, twin, base_us, limits, level)
         if first.verdict is Verdict.WIN and _second_pass(twin, compiled, limits, level)[0] is Verdict.WIN:
             taken += 1
     return taken, judged

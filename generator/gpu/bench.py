@@ -212,8 +212,6 @@ class GpuBench:
             return {subject: ready[BASE] if subject in {BASE, TWIN} else lost for subject in subjects}
         ready[TWIN] = Measured(outcome=Outcome.TIMED, differences=ready[BASE].differences)
         running = [subject for subject in subjects if ready[subject].outcome is Outcome.TIMED]
-        self._guarded("capture", running, ready)
-        running = [subject for subject in running if ready[subject].outcome is Outcome.TIMED]
         limits = self._limits
         first = self._time(running, limits.stop_after, limits.warmups, ready)
         stop_us = median(first[BASE]) * limits.stop_ratio if BASE in first else 0.0
@@ -237,12 +235,12 @@ class GpuBench:
         except WorkerLostError:
             taken = {}
             for subject in subjects:
-                self._restart([subject])
+                self._restart()
                 try:
                     taken |= self._link.ask("time", [subject], rounds, warmups)
                 except WorkerLostError as error:
                     found[subject] = _lost(error)
-            self._restart([subject for subject in subjects if subject in taken])
+            self._restart()
         return taken
 
     def _guarded(
@@ -258,7 +256,7 @@ class GpuBench:
                 assert culprit is not None
                 found[culprit] = _lost(error)
                 left.remove(culprit)
-                self._restart([])
+                self._restart()
                 if culprit == BASE:
                     break
                 continue
@@ -269,26 +267,25 @@ class GpuBench:
             found.setdefault(subject, Measured(outcome=Outcome.FAILED, reason="not run: the compiled route was lost"))
         return found
 
-    def _restart(self, capture: Sequence[Subject]) -> None:
-        """Bring a new worker to the same width, with graphs of ``capture``."""
+    def _restart(self) -> None:
+        """Bring a new worker to the same width."""
         assert self._route is not None
         self._link.start()
         self.start()
         self._link.ask("open_key", self._route.key, limit_s=_KEY_LIMIT_S)
         self._send_width()
-        self._link.ask("capture", list(capture))
 
     def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
         """Time ``subjects`` in further interleaved rounds."""
         return self._time(subjects, rounds, 0, {})
 
-    def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
-        """Time ``subjects`` again in the rule's number of rounds, each of the full number of samples.
+    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
+        """Time ``subjects`` again in the rule's number of rounds, each of ``samples``.
 
         No warm-ups: the first pass has just run the same graphs.
         """
         lost: dict[Subject, Measured] = {}
-        rounds = [self._time(subjects, self._limits.samples, 0, lost) for _ in range(self._limits.second_pass_rounds)]
+        rounds = [self._time(subjects, samples, 0, lost) for _ in range(self._limits.second_pass_rounds)]
         return {s: tuple(taken[s] for taken in rounds) for s in subjects if all(s in taken for taken in rounds)}
 
     def floor_us(self, width: int) -> float | None:

@@ -7,14 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from generator.errors import CompileError
 from generator.gpu.nvrtc import find_toolkits, load_nvrtc, toolkit_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-BASE_OPTIONS = ("--std=c++17", "-default-device", "--ptxas-options=-v")
-"""Options of every compile; they belong to a kernel's digest."""
+BASE_OPTIONS = ("--std=c++17", "-default-device", "--ptxas-options=-v", "--no-cache")
+"""Options of every compile; they belong to a kernel's digest. What NVRTC takes from its own cache has no report."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +50,7 @@ def compile_unit(folder: Path, stem: str, expressions: Sequence[str], arch: str)
     """Compile ``expressions`` of ``folder / stem.cu`` for ``arch`` (``"sm_90"``).
 
     Raises:
-        CompileError: NVRTC refused the source; the message holds its log.
+        CompileError: NVRTC refused the source, or reports no resources; the message holds its log.
     """
     toolkit = toolkit_for(arch, find_toolkits())
     includes = [f"-I{folder / 'include'}", *(f"-I{path}" for path in toolkit.includes)]
@@ -57,10 +58,16 @@ def compile_unit(folder: Path, stem: str, expressions: Sequence[str], arch: str)
     source = (folder / f"{stem}.cu").read_text()
     cubin, names, log = load_nvrtc(toolkit.library).compile(source, f"{stem}.cu for {arch}", options, expressions)
     reports = _reports(log)
+    missing = [expression for expression, lowered in names.items() if lowered not in reports]
+    if missing:
+        raise CompileError(
+            f"{stem}.cu for {arch}: {toolkit.library} reports no registers for {', '.join(missing)}, expected a line "
+            f"'Used N registers' a kernel; use another release of NVRTC. Its log:\n{log}"
+        )
     return Compiled(
         cubin=cubin,
         names=names,
-        reports={expression: reports[lowered] for expression, lowered in names.items() if lowered in reports},
+        reports={expression: reports[lowered] for expression, lowered in names.items()},
     )
 
 

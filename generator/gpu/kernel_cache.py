@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -148,7 +149,7 @@ class KernelCache:
         try:
             entry = json.loads(self._paths(digest, expression).read_text())
             cubin = (self._folder / entry["cubin"]).read_bytes()
-            reports = {expression: KernelReport(**entry["report"])} if entry["report"] else {}
+            reports = {expression: KernelReport(**entry["report"])}
             whole = entry["cubin"] == f"{hashlib.sha256(cubin).hexdigest()}.cubin"
             return Compiled(cubin=cubin, names={expression: entry["name"]}, reports=reports) if whole else None
         except (OSError, ValueError, KeyError, TypeError):
@@ -160,8 +161,7 @@ class KernelCache:
         name = f"{hashlib.sha256(compiled.cubin).hexdigest()}.cubin"
         _publish(self._folder / name, compiled.cubin)
         for expression, lowered in compiled.names.items():
-            report = compiled.reports.get(expression)
-            entry = {"cubin": name, "name": lowered, "report": asdict(report) if report else None}
+            entry = {"cubin": name, "name": lowered, "report": asdict(compiled.reports[expression])}
             _publish(self._paths(digest, expression), json.dumps(entry, sort_keys=True).encode())
 
 
@@ -182,6 +182,6 @@ def _merged(found: Iterable[tuple[str, Compiled]]) -> list[tuple[str, Compiled]]
 
 def _publish(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
     part.write_bytes(data)
     part.replace(path)

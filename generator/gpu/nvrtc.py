@@ -95,7 +95,7 @@ def toolkit_for(arch: str, toolkits: Sequence[Toolkit]) -> Toolkit:
     have = ", ".join(str(toolkit.library) for toolkit in toolkits) or "none"
     raise CompileError(
         f"no NVRTC for {arch}: found {have}, expected release {last} or older. Install the package {package!r} "
-        f"and the runtime headers of the same release."
+        "and the runtime headers of the same release, or both with `pip install -e builtin_profiles -e '.[compile]'`."
     )
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 
@@ -42,10 +42,10 @@ def _path(digest: str, point: Point) -> Path:
 def load_reference(digest: str, point: Point) -> dict[str, Expected] | None:
     """Return the stored reference of ``point``, or None."""
     try:
-        with np.load(_path(digest, point)) as stored:
+        with _path(digest, point).open("rb") as file, np.load(file) as stored:
             names = {name.rpartition("/")[0] for name in stored.files}
             return {name: Expected(stored[f"{name}/indices"], stored[f"{name}/values"]) for name in names}
-    except (OSError, KeyError, ValueError, BadZipFile):
+    except (OSError, EOFError, KeyError, ValueError, BadZipFile):
         return None
 
 
@@ -68,8 +68,8 @@ def compute_reference(families: str, digest: str, point: Point) -> dict[str, Exp
 
 
 def ensure_references(families: str, digest: str, points: Sequence[Point], jobs: int) -> Mapping[Point, str]:
-    """Compute what is missing of ``points`` in ``jobs`` processes; return the failures by point."""
-    missing = [point for point in points if not _path(digest, point).is_file()]
+    """Compute what is missing or cut off of ``points`` in ``jobs`` processes; return the failures by point."""
+    missing = [point for point in points if not is_zipfile(_path(digest, point))]
     failures: dict[Point, str] = {}
     if not missing:
         return failures

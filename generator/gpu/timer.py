@@ -69,11 +69,17 @@ class Timer:
         graph.upload(self._stream)
         return graph
 
-    def block(self, graphs: Sequence[Any], rounds: int, warmups: int = 0) -> list[list[float]]:
+    def block(
+        self,
+        graphs: Sequence[Any],
+        rounds: int,
+        warmups: int = 0,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> list[list[float]]:
         """Time each graph ``rounds`` times, interleaved, and return its samples in microseconds.
 
         Rounds alternate direction, so that no graph always follows the same one. ``warmups`` rounds come first and are
-        not returned.
+        not returned. ``meanwhile`` is called when all is enqueued, while the device works.
         """
         order = list(range(len(graphs)))
         pairs: list[tuple[int, Any, Any]] = []
@@ -91,6 +97,8 @@ class Timer:
                     graphs[place].launch(self._stream)
                     stop.record(self._stream)
                     pairs.append((place, start, stop))
+        if meanwhile is not None:
+            meanwhile()
         self._stream.synchronize()
         samples: list[list[float]] = [[] for _ in graphs]
         for place, start, stop in pairs:

@@ -100,7 +100,6 @@ class _Worker:
         self._operation: Operation | None = None
         self._width = 0
         self._plans: dict[Subject, tuple[Launch, ...]] = {}
-        self._graphs: dict[Subject, Any] = {}
         self._expected: Mapping[str, Expected] = {}
 
     def start(self, flush_bytes: int) -> Any:
@@ -134,7 +133,6 @@ class _Worker:
         """Free the operands; return the device memory held for them and the flush, and the host's peak, in MiB."""
         device = int(self._cupy.get_default_memory_pool().total_bytes()) >> 20
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-        self._graphs.clear()
         self._operation = None
         self._arena = None  # type: ignore[assignment]
         self._cupy.get_default_memory_pool().free_all_blocks()
@@ -147,7 +145,6 @@ class _Worker:
         self._width = width
         self._plans = dict(plans)
         self._expected = expected
-        self._graphs.clear()
 
     def check(self, subjects: Sequence[Subject]) -> dict[Subject, Measured]:
         """Run each subject once on restored inputs and poisoned outputs and compare its outputs.
@@ -201,17 +198,29 @@ class _Worker:
         )
         return Measured(outcome=Outcome.REFUSED, reason=text, differences=differences, errors=errors)
 
-    def capture(self, subjects: Sequence[Subject]) -> None:
-        """Capture the plan of each subject as a graph."""
-        for subject in subjects:
-            self._pipe.send(("at", subject))
-            plan = self._plans[subject]
-            self._graphs[subject] = self._timer.capture(partial(self._arena.run, plan, self._kernels))
-
     def time(self, subjects: Sequence[Subject], rounds: int, warmups: int) -> dict[Subject, Samples]:
-        """Time captured subjects in ``rounds`` interleaved rounds."""
-        samples = self._timer.block([self._graphs[subject] for subject in subjects], rounds, warmups)
-        return {subject: tuple(taken) for subject, taken in zip(subjects, samples, strict=True)}
+        """Time subjects in ``rounds`` interleaved rounds.
+
+        One capture of a plan may be a per cent faster or slower than the next, for as long as it lives. So every few
+        rounds have captures of their own, and no subject keeps a lucky one.
+        """
+        taken: dict[Subject, Samples] = dict.fromkeys(subjects, ())
+        graphs = self._captures(subjects)
+        for done in range(0, rounds, self._limits.graph_rounds):
+            block = min(self._limits.graph_rounds, rounds - done)
+            following: list[Any] = []
+            prepare = partial(self._captures, subjects, following) if done + block < rounds else None
+            samples = self._timer.block(graphs, block, 0 if done else warmups, prepare)
+            graphs = following
+            taken = {subject: (*taken[subject], *new) for subject, new in zip(subjects, samples, strict=True)}
+        return taken
+
+    def _captures(self, subjects: Sequence[Subject], graphs: list[Any] | None = None) -> list[Any]:
+        """Append a new capture of each subject's plan to ``graphs``."""
+        graphs = [] if graphs is None else graphs
+        plans = (self._plans[subject] for subject in subjects)
+        graphs += [self._timer.capture(partial(self._arena.run, plan, self._kernels)) for plan in plans]
+        return graphs
 
 
 def _error(values: Any, wanted: Any, floor: float) -> float | None:

@@ -14,7 +14,6 @@ from generator.core.manifest import Manifest, OutputFile, Run, order_of, parse_m
 from generator.core.round_files import EXECUTIONS
 from generator.core.rounds import PROGRAM_DEFAULT, Conditions, Table, parse_device
 from generator.errors import UsageError
-from generator.files import write_files
 from generator.repository import find_repository
 from generator.round_store import import_outputs, load_grid, read_manifest_text
 from kernels.widths import UNIFIED_GRID
@@ -106,20 +105,19 @@ def _import(arguments: Namespace, output: Output) -> int:
         base = arguments.manifest.parent
     else:
         wanted, base = _from_options(arguments), Path()
-    files, notes = import_outputs(wanted, base, repository.sources / "measured")
-    written = set(write_files(files))
-    for note in notes:
+    added = import_outputs(wanted, base, repository.sources / "measured")
+    for note in added.notes:
         output.note(f"note: {note}")
     rows = [
         {
             "file": repository.relative(path),
             "times": content.count(b'"median_us"'),
-            "state": "written" if path in written else "unchanged",
+            "state": "written" if path in added.written else "unchanged",
         }
-        for path, content in files.items()
+        for path, content in added.files.items()
     ]
     if arguments.json:
-        output.json({"rounds": rows, "notes": list(notes)})
+        output.json({"rounds": rows, "notes": list(added.notes)})
     else:
         for row in rows:
             output.text(f"{row['file']}: {row['times']} times, {row['state']}\n")

@@ -170,7 +170,7 @@ def engine_options(arguments: Namespace) -> list[str]:
 
 def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int) -> int:
     rule, limits = _rule(arguments, Rule.GUARDED, LIMITS)
-    with DeviceRun(FAMILIES, index, limits, catalog, exhaustive=arguments.exhaustive) as device:
+    with DeviceRun(FAMILIES, index, limits, catalog, exhaustive=arguments.exhaustive) as device, device.journal.held():
         device.refuse_other_card(arguments.card)
         busy = device.occupants(allow=arguments.allow_busy)
         work = _selected(arguments, catalog, device.capability)

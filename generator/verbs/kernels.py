@@ -137,14 +137,14 @@ def compile_arch(
     for source, kernel in launches:
         wanted.setdefault(source, set()).add(kernel)
     units, refused = cache.compile_all(ROOT, wanted, arch, on_unit)
-    reports = {(stem, kernel): unit.reports.get(kernel) for stem, unit in units for kernel in unit.names}
+    reports = {(stem, kernel): unit.reports[kernel] for stem, unit in units for kernel in unit.names}
     rows: list[Row] = []
     for (source, kernel), (families, found) in sorted(launches.items()):
         threads = max(launch.block[0] * launch.block[1] * launch.block[2] for launch in found)
         dynamic = max(launch.shared_bytes for launch in found)
         report = reports.get((source, kernel))
         if report is None:
-            error = refused.get((source, kernel), "the compiler gave no report")
+            error = refused[source, kernel]
             rows.append(Row(arch=arch, source=source, kernel=kernel, families=families, error=error))
             continue
         usage = Usage(

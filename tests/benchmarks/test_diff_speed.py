@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ninfer_device_profiles.bands import bands_from_points
+from ninfer_device_profiles.bands import Band, bands_from_points
 from ninfer_device_profiles.document import Document, Profile, parse_document
 
 from generator.core.derive import derive
@@ -97,6 +97,26 @@ def test_derive_and_diff_of_the_shipped_table(benchmark: BenchmarkFixture, catal
         return report(catalog, old, derive(sources, catalog).document)
 
     assert "No routing change" in benchmark(work)
+
+
+def test_diff_where_every_key_of_100_devices_changes(benchmark: BenchmarkFixture, catalog: Catalog) -> None:
+    dice = random.Random(7)
+    old, new = (
+        Document(
+            devices=tuple(
+                Profile(
+                    hardware_class=f"nvidia-synthetic-{number}-sm86",
+                    multiprocessors=82,
+                    origin="synthetic",
+                    routes={key: (Band(1, side), *synthetic_bands(catalog, key, dice)[1:]) for key in catalog.routes},
+                )
+                for number in range(100)
+            )
+        )
+        for side in ("", "another")
+    )
+    text = benchmark.pedantic(lambda: report(catalog, old, new), rounds=1)  # type: ignore[no-untyped-call]
+    assert "Another schedule runs in 21,725 cells, 7,010 keys on 100 devices." in text
 
 
 def test_derive_and_diff_of_500_devices(

@@ -79,10 +79,10 @@ class FakeBench:
         """Return further noisy samples."""
         return {subject: self._samples(subject, -1, rounds) for subject in subjects}
 
-    def second_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, tuple[Samples, ...]]:
+    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
         """Return two rounds of noisy samples."""
         rounds = range(1, self.limits.second_pass_rounds + 1)
-        return {subject: tuple(self._samples(subject, turn) for turn in rounds) for subject in subjects}
+        return {subject: tuple(self._samples(subject, turn, samples) for turn in rounds) for subject in subjects}
 
     def _samples(self, subject: Subject, turn: int, count: int | None = None) -> Samples:
         acting = self.acting[subject.schedule]

@@ -174,6 +174,15 @@ def test_an_edit_of_one_key_shows_exactly_the_widths_whose_schedule_differs(
     assert _widths(found) == _brute_force(old, new, key)
 
 
+def test_keys_that_read_as_paths_or_numbers_are_told_apart(catalog: Catalog) -> None:
+    names = ("a['b']", "a.b", "['a']", '["a"]', "root['a']", "1", "[1]", "__a", "a\\'b\"c", " ", "")
+    routes = {name: bands((8, "x")) for name in names}
+    changed = {name: bands((4, "x")) for name in names}
+    assert [change.key for change in compare(catalog, table(entry(routes)), table(entry(changed))).changes] == sorted(
+        names
+    )
+
+
 def _widths(found: RoutingDiff) -> set[int]:
     return {width for change in found.acting for width in (*WIDTHS, MAX_LAST) if change.first <= width <= change.last}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jsonschema
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generator.core.evidence import Outcome
-from generator.core.evidence_file import dump_evidence, load_evidence
+from generator.core.evidence_file import dump_evidence, evidence_name, load_evidence
 from generator.errors import EvidenceError
 from tests.core.toy import evidence, other, point, timed
 
@@ -39,6 +40,17 @@ def test_the_order_of_trials_does_not_reach_the_file(trials: list[Trial]) -> Non
 def test_one_trial_stands_on_one_line() -> None:
     lines = dump_evidence(ITEM).splitlines()
     assert sum('"outcome"' in line for line in lines) == 4
+
+
+def test_boards_that_end_a_run_in_the_same_second_keep_their_own_files() -> None:
+    boards = [replace(ITEM, device=replace(ITEM.device, uuid_hash=name)) for name in ("0f3a" * 4, "77d1" * 4)]
+    assert [evidence_name(item) for item in boards] == [
+        "nvidia-toy-sm90/20261129T220000Z-0f3a0f3a.json",
+        "nvidia-toy-sm90/20261129T220000Z-77d177d1.json",
+    ]
+    assert evidence_name(ITEM) == "nvidia-toy-sm90/20261129T220000Z.json"
+    engine = replace(ITEM, run={**ITEM.run, "log_sha256": "ab" * 32})
+    assert evidence_name(engine, "-engine") == "nvidia-toy-sm90/20261129T220000Z-abababab-engine.json"
 
 
 def test_the_file_fits_its_json_schema(root: Path) -> None:

@@ -238,15 +238,24 @@ def test_deep_toml_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "date"),
-    [("../../x-sm90", "2026-11-29T22:00:00Z"), ("nvidia-h200-sm90", "../../../x"), ("nvidia-h200-sm90", "a\nb")],
+    ("device", "date", "board"),
+    [
+        ("../../x-sm90", "2026-11-29T22:00:00Z", "0f3a"),
+        ("nvidia-h200-sm90", "../../../x", ""),
+        ("nvidia-h200-sm90", "a\nb", "0f3a"),
+        ("nvidia-h200-sm90", "2026-11-29T22:00:00Z", "../../x"),
+    ],
 )
-def test_evidence_never_names_a_file_outside_its_folder(evidence: Evidence, device: str, date: str) -> None:
+def test_evidence_never_names_a_file_outside_its_folder(evidence: Evidence, device: str, date: str, board: str) -> None:
     item = replace(
         evidence,
-        device=replace(evidence.device, hardware_class=HardwareClass(device)),
+        device=replace(evidence.device, hardware_class=HardwareClass(device), uuid_hash=board),
         run={**evidence.run, "date": date},
     )
     with pytest.raises(EvidenceError) as caught:
         evidence_name(item)
-    assert str(caught.value).startswith(f"evidence of {device!r}, dated {date!r}: expected a hardware class such as ")
+    assert str(caught.value) == (
+        f"evidence of {device!r}, dated {date!r}, board {board!r}: expected a hardware class such as "
+        "'nvidia-h200-sm90', a date such as '2026-11-29T22:00:00Z' and hexadecimal digits, since they name its file; "
+        "restore the file or measure again"
+    )

@@ -7,9 +7,11 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from ninfer_device_profiles.bands import Band
 from ninfer_device_profiles.document import Calibration, Document, Profile, serialise
 
-from generator.core.imported import read_imported, source_name, take_entries, write_imported
+from generator.core.imported import Imported, read_imported, source_name, take_entries, write_imported
+from generator.core.route import COMPILED, RouteKey, Schedule
 from generator.errors import CatalogError, SourceError
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ def _text(profile: Profile) -> bytes:
 
 
 def _profile(routes: dict[str, list[tuple[int, str]]], digest: str = "") -> Profile:
-    from ninfer_device_profiles.bands import Band
-
     block = Calibration(route_catalog=digest, ninfer_build="v1") if digest else None
     bands = {key: tuple(Band(*pair) for pair in value) for key, value in routes.items()}
     return Profile(hardware_class=CLASS, multiprocessors=3, origin="o", routes=bands, calibration=block)
@@ -92,6 +92,82 @@ def test_class_that_cannot_name_a_file_is_refused(name: str) -> None:
         source_name(name, 1)
 
 
+SOURCE = write_imported(
+    Imported(
+        profile=Profile(
+            hardware_class=CLASS,
+            multiprocessors=3,
+            origin="the engine",
+            routes={
+                RouteKey("attn_pv_f16"): (Band(1, Schedule("on")),),
+                RouteKey("attn_pack_gqa"): (Band(1, COMPILED),),
+            },
+        ),
+        file="engine.json",
+        sha256="0" * 64,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"attn_pv_f16": [[1, "on"]]', '"attn_pv_f16": [[1, ""]]'),
+        ('"attn_pack_gqa": [[1, ""]],', ""),
+        ('"routes": {', '"routes": {"attn_prompt_fast": [[1, "on"]],'),
+        ('"multiprocessors": 3', '"multiprocessors": 4'),
+        ('"origin": "the engine"', '"origin": "the engine ", "note": "mine"'),
+        ('"file": "engine.json"', '"file": "other.json"'),
+        ('"sha256": "0', '"sha256": "1'),
+        ('"digest": "', '"digest": "0'),
+    ],
+)
+def test_a_change_by_hand_anywhere_is_refused(old: str, new: str) -> None:
+    text = SOURCE.replace(old, new)
+    assert text != SOURCE
+    with pytest.raises(
+        SourceError, match=r"^source\.json: edited by hand: its content has the digest '[0-9a-f]{64}', "
+    ):
+        read_imported(text.encode(), "source.json")
+
+
+def test_an_edited_source_is_told_how_the_change_is_taken_over() -> None:
+    text = SOURCE.replace('[[1, "on"]]', '[[1, ""]]')
+    changed = "".join(line for line in text.splitlines(keepends=True) if '"digest"' not in line)
+    before = "".join(line for line in SOURCE.splitlines(keepends=True) if '"digest"' not in line)
+    with pytest.raises(SourceError) as caught:
+        read_imported(text.encode(), "source.json")
+    assert str(caught.value) == (
+        f"source.json: edited by hand: its content has the digest {hashlib.sha256(changed.encode()).hexdigest()!r}, "
+        f"expected {hashlib.sha256(before.encode()).hexdigest()!r}, that of the import. Import the document that has "
+        "the change (`python -m generator import FILE`), decide the key in sources/overrides.toml, or restore the file"
+    )
+
+
+def test_layout_and_order_are_no_change() -> None:
+    data = json.loads(SOURCE)
+    shuffled = dict(reversed(data.items())) | {"routes": dict(reversed(data["routes"].items()))}
+    for text in (json.dumps(shuffled, indent=4), SOURCE.replace("\n", "\r\n"), "\ufeff" + SOURCE):
+        assert write_imported(read_imported(text.encode(), "source.json")) == SOURCE
+
+
+@pytest.mark.parametrize("digest", [None, 1, "", [], {"a": 1}])
+def test_a_source_without_its_digest_is_refused(digest: object) -> None:
+    data = json.loads(SOURCE) | {"digest": digest}
+    with pytest.raises(SourceError, match=r"^source\.json: edited by hand: "):
+        read_imported(json.dumps(data).encode(), "source.json")
+
+
+def test_an_entry_with_a_field_that_a_source_needs_is_refused(catalog: Catalog) -> None:
+    text = serialise(Document(devices=(_profile({}),))).replace('"routes"', '"digest": 1, "version": 2, "routes"')
+    with pytest.raises(SourceError) as caught:
+        take_entries(text.encode(), "f.json", "0", catalog)
+    assert str(caught.value) == (
+        "f.json ['nvidia-test-sm86']: has the unknown fields ['version', 'digest'], whose names a source needs itself; "
+        "expected other names. Rename or remove them there"
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -101,11 +177,11 @@ def test_class_that_cannot_name_a_file_is_refused(name: str) -> None:
         b"\xff",
         b'{"format": "x"}',
         b"[" * 100_000,
-        json.dumps({"format": "ninfer-profile-generator.imported-entry", "version": 1}).encode(),
+        json.dumps({"format": "ninfer-profile-generator.imported-entry", "version": 2}).encode(),
         json.dumps(
             {
                 "format": "ninfer-profile-generator.imported-entry",
-                "version": 1,
+                "version": 2,
                 "taken_from": {"file": "f", "sha256": "s"},
             }
         ).encode(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -110,6 +111,18 @@ def test_html_keeps_its_structure_whatever_the_table_says(catalog: Catalog, text
     assert visible(text) in "".join(page.text)
 
 
+def test_html_keeps_ranges_and_names_on_one_line_wherever_they_stand(catalog: Catalog) -> None:
+    old = table(entry({HEAD: bands((2, "gemv"), (20, "small_t"))}, name="a-sm86"), entry({HEAD: bands((2, "gemv"))}))
+    new = table(entry({HEAD: bands((2, "gemv")), "k/1": bands((9, "x-1"))}, name="a-sm86"))
+    page = render(of(catalog, old, new), Format.HTML)
+    body = page.partition("<body>")[2]
+    for word in (HEAD, "3-20:", "1-9:", "&#x27;x-1&#x27;", "built-in"):
+        assert f'<span class="w">{word}</span>' in body
+    bare = re.sub(r'<span class="w">[^<]*</span>|<td class="num">[^<]*</td>|<title>[^<]*</title>|<[^>]*>', "", body)
+    assert re.findall(r"[0-9]-[0-9]", bare) == []
+    assert ".w { white-space: nowrap; }" in page
+
+
 def test_html_needs_no_network_and_forbids_scripts(catalog: Catalog) -> None:
     page = render(hostile_review(catalog, "x"), Format.HTML)
     assert "http://" not in page
@@ -175,7 +188,9 @@ def test_every_format_renders_every_pair_of_tables(catalog: Catalog, old: Docume
     found = of(catalog, old, new)
     for form in Format:
         assert render(found, form).endswith("\n")
-    validate(json.loads(render(found, Format.JSON)))
+    value = json.loads(render(found, Format.JSON))
+    validate(value)
+    assert render(found, Format.JSON) == json.dumps(value, indent=2, sort_keys=True) + "\n"
     structure(render(found, Format.HTML))
 
 
@@ -228,7 +243,8 @@ def test_numerics_come_before_the_classes_of_change(catalog: Catalog) -> None:
     ):
         report = render(of(catalog, old, new), form)
         assert report.index(heading) < report.index("schedule changed")
-        assert "as compiled -> fp16 accumulation" in report.replace("&gt;", ">")
+        shown = "".join(structure(report).text) if form is Format.HTML else report.replace("&#62;", ">")
+        assert "as compiled -> fp16 accumulation" in shown.replace("&gt;", ">")
 
 
 def test_a_reorder_reads_as_no_change(catalog: Catalog) -> None:

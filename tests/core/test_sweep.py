@@ -101,7 +101,7 @@ def test_a_time_that_memory_cannot_deliver_is_impossible(floor: float, outcome: 
 
 @pytest.mark.parametrize(
     ("us", "samples"),
-    [(95.4, 11), (95.6, 55), (96.3, 55), (96.5, 231), (97.5, 231), (97.7, 55), (98.4, 55), (98.6, 11)],
+    [(96.5, 11), (96.7, 44), (96.85, 176), (96.95, 440), (97.05, 440), (97.15, 176), (97.3, 44), (97.5, 11)],
 )
 def test_a_gain_near_the_margin_is_timed_further(us: float, samples: int) -> None:
     (trial,) = [
@@ -118,8 +118,18 @@ def test_contenders_near_each_other_are_timed_further_unless_they_take_long() ->
         trials = run(FakeBench(CATALOG, truth))[0].trials
         return {len(trial.first_us) for trial in trials if trial.width == 1 and trial.schedule in {"b", "c"}}
 
-    assert samples(1.0) == {55}
-    assert samples(2.6) == {11}
+    assert samples(1.0) == {44}
+    assert samples(10.1) == {11}
+
+
+def test_the_second_pass_grows_with_the_first_and_the_twin_is_not_timed_further() -> None:
+    trials = run(FakeBench(CATALOG, {(KEY, 8, "c"): 96.95}))[0].trials
+    compiled, twin, rival = (
+        next(item for item in trials if item.width == 8 and (item.schedule, item.twin) == subject)
+        for subject in (BASE, TWIN, Subject(Schedule("c")))
+    )
+    assert [len(item.first_us) for item in (compiled, rival, twin)] == [440, 440, 11]
+    assert [[len(samples) for samples in item.second_us] for item in (compiled, rival, twin)] == [[55, 55]] * 3
 
 
 def test_an_impossible_time_says_both_times() -> None:

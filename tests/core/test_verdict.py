@@ -117,20 +117,32 @@ def test_guarded_asks_more_than_the_noise_in_the_first_pass(us: float, schedule:
     assert decide(item, Rule.ENGINE).schedule == "c"
 
 
-@pytest.mark.parametrize(("us", "verdict"), [(94.1, Verdict.SECOND_LOST), (93.9, Verdict.WIN)])
+@pytest.mark.parametrize(("us", "verdict"), [(98.0, Verdict.SECOND_LOST), (97.0, Verdict.WIN)])
 def test_guarded_asks_more_than_the_noise_over_both_passes(us: float, verdict: Verdict) -> None:
-    decision = decide(noisy(timed("c", 80.0, us), twin=103.0), Rule.GUARDED)
+    decision = decide(noisy(timed("c", 93.0, us), twin=103.0), Rule.GUARDED)
     assert decision.verdict is verdict
     if verdict is Verdict.SECOND_LOST:
-        assert decision.reason == "c: gain 0.059 over both passes is inside the key's noise of 0.060"
+        assert decision.reason == "c: gain 0.029 over both passes is inside the key's noise of 0.035"
 
 
-def test_guarded_sees_an_extended_first_pass_and_engine_its_first_eleven_samples() -> None:
-    longer = replace(timed("c", 98.0, 95.0), first_us=(98.0,) * 11 + (95.0,) * 44)
-    compiled = replace(timed(COMPILED, 100.0, 100.0), first_us=(100.0,) * 55)
+def test_guarded_sees_every_sample_of_both_passes_and_engine_eleven_of_each() -> None:
+    longer = replace(
+        timed("c", 98.0, 95.0), first_us=(98.0,) * 11 + (95.0,) * 165, second_us=((99.0,) * 11 + (95.0,) * 11,) * 2
+    )
+    compiled = replace(timed(COMPILED, 100.0, 100.0), first_us=(100.0,) * 176, second_us=((100.0,) * 22,) * 2)
     item = evidence([compiled, longer])
     assert decide(item, Rule.ENGINE).schedule == ""
     assert decide(item, Rule.GUARDED).schedule == "c"
+    quick = replace(longer, first_us=(95.0,) * 176)
+    assert decide(evidence([compiled, quick]), Rule.ENGINE).verdict is Verdict.SECOND_LOST
+    assert decide(evidence([compiled, quick]), Rule.GUARDED).schedule == "c"
+
+
+def test_more_samples_make_the_noise_that_a_gain_must_exceed_smaller() -> None:
+    rival = replace(timed("c", 95.0, 95.0), first_us=(95.0,) * 44)
+    item = noisy(rival, twin=103.0)
+    assert decide(item, Rule.GUARDED).schedule == "c"
+    assert decide(noisy(timed("c", 95.0, 95.0), twin=103.0), Rule.GUARDED).schedule == ""
 
 
 def test_guarded_takes_the_earliest_that_the_noise_cannot_tell_apart() -> None:

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from generator.errors import CompileError
+from generator.gpu import compile as compile_module
+from generator.gpu.compile import compile_unit
 from generator.gpu.nvrtc import Toolkit, find_toolkits, load_nvrtc, toolkit_for
 
+FOLDER = Path(compile_module.__file__).parent
 NEW = Toolkit(major=13, library=Path("/new/libnvrtc.so.13"), includes=())
 OLD = Toolkit(major=12, library=Path("/old/libnvrtc.so.12"), includes=())
 
@@ -25,7 +28,8 @@ def test_volta_without_release_12_names_the_package_to_install() -> None:
         toolkit_for("sm_70", (NEW,))
     assert str(caught.value) == (
         "no NVRTC for sm_70: found /new/libnvrtc.so.13, expected release 12 or older. Install the package "
-        "'nvidia-cuda-nvrtc-cu12' and the runtime headers of the same release."
+        "'nvidia-cuda-nvrtc-cu12' and the runtime headers of the same release, or both with "
+        "`pip install -e builtin_profiles -e '.[compile]'`."
     )
 
 
@@ -60,3 +64,20 @@ def test_expression_gets_a_lowered_name_and_a_cubin(newest: Toolkit) -> None:
 def test_refused_source_reports_the_compilers_words(newest: Toolkit) -> None:
     with pytest.raises(CompileError, match='identifier "nowhere" is undefined'):
         load_nvrtc(newest.library).compile("__global__ void f() { nowhere(); }", "f.cu", ("-arch=sm_90",), ["f"])
+
+
+@pytest.mark.usefixtures("newest")
+def test_a_kernel_compiled_before_is_reported_again() -> None:
+    for _ in range(2):
+        unit = compile_unit(FOLDER, "check", ["read_all"], "sm_90")
+        assert unit.reports["read_all"].registers > 0
+
+
+def test_a_compile_without_a_report_is_refused(monkeypatch: pytest.MonkeyPatch, newest: Toolkit) -> None:
+    monkeypatch.setattr(compile_module, "_reports", lambda _log: {})
+    with pytest.raises(CompileError) as caught:
+        compile_unit(FOLDER, "check", ["read_all"], "sm_90")
+    assert str(caught.value).partition(" Its log:")[0] == (
+        f"check.cu for sm_90: {newest.library} reports no registers for read_all, expected a line 'Used N registers' a "
+        "kernel; use another release of NVRTC."
+    )

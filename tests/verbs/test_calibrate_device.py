@@ -120,3 +120,22 @@ def test_a_key_whose_compiled_route_cannot_be_timed_is_not_stored_and_is_exit_1(
     monkeypatch.setattr(MadeUpRun, "refused", frozenset({(KEY, "")}))
     assert calibrate(tmp_path / "p.json") == 1
     assert f"{KEY}: not stored, the compiled route could not be timed at every width" in capsys.readouterr().err
+
+
+def test_a_second_run_on_the_board_is_exit_1_and_touches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(MadeUpRun, "busy", "in use by python3")
+    out, path = tmp_path / "p.json", tmp_path / "journals" / "toy.jsonl"
+    with Journal(path).held():
+        path.write_text("what the other run has measured\n")
+        for words in (("--allow-busy",), ("--allow-busy", "--resume")):
+            assert calibrate(out, *words) == 1
+            assert capsys.readouterr().err == (
+                f"ninfer-calibrate: {path}: another run on this device holds it (lock {path}.lock); expected one at a "
+                "time. Wait for it or end it, then repeat the command; the system frees the lock of a command that was "
+                "killed\n"
+            )
+        assert path.read_text() == "what the other run has measured\n"
+    assert {item.name for item in tmp_path.rglob("*") if item.is_file()} == {"toy.jsonl", "toy.jsonl.lock"}
+    assert calibrate(out, "--allow-busy", "--quiet") == 0

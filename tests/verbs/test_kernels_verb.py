@@ -88,7 +88,8 @@ def test_an_absent_compiler_is_told_once(capsys: pytest.CaptureFixture[str], mon
         "",
         (
             "kernels: no NVRTC for sm_86: found none, expected release 13 or older. Install the package "
-            "'nvidia-cuda-nvrtc' and the runtime headers of the same release.\n"
+            "'nvidia-cuda-nvrtc' and the runtime headers of the same release, or both with "
+            "`pip install -e builtin_profiles -e '.[compile]'`.\n"
         ),
     )
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+
+from generator.core.imported import read_imported, write_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +70,33 @@ def test_hand_edited_table_is_found_with_its_line(checkout: Path, command: Comma
         '\'        "attn_i8_small/h24/int8/w3": [[1048576, "16x1x32"]],\', expected '
         '\'        "attn_i8_small/h24/int8/w3": [[1048576, "8x2x32q"]],\'; run '
         "`python -m generator derive --write` and review the difference\n"
+    )
+
+
+def test_a_hand_edited_source_is_refused_until_it_is_imported_again(checkout: Path, command: Command) -> None:
+    name = "builtin_profiles/sources/imported/nvidia-geforce-rtx-4090-sm89.128.json"
+    source = checkout / name
+    before, table = source.read_bytes(), _table(checkout).read_bytes()
+    source.write_bytes(before.replace(b'[[1, "on"]]', b'[[1, ""]]', 1))
+    for words in ((), ("--check",), ("--write",)):
+        result = command("derive", *words, "--root", checkout)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"python -m generator derive: {name}: edited by hand: its content has the digest ")
+    assert _table(checkout).read_bytes() == table
+    assert command("import", _table(checkout), "--device", source.name.partition(".")[0], "--root", checkout).code == 0
+    assert source.read_bytes() == before
+    assert command("derive", "--check", "--root", checkout).code == 0
+
+
+def test_a_source_under_another_name_is_told_its_own(checkout: Path, command: Command) -> None:
+    folder = checkout / "builtin_profiles/sources/imported"
+    (folder / "copy.json").write_bytes((folder / "nvidia-geforce-rtx-4090-sm89.128.json").read_bytes())
+    result = command("derive", "--root", checkout)
+    assert result.code == 1
+    assert result.err == (
+        "python -m generator derive: builtin_profiles/sources/imported/copy.json: holds the entry of "
+        "'nvidia-geforce-rtx-4090-sm89' (128 SMs), whose file is 'nvidia-geforce-rtx-4090-sm89.128.json'. Rename the "
+        "file, or remove it if that one is there\n"
     )
 
 
@@ -157,7 +187,9 @@ def test_derive_says_whether_it_wrote_and_what_comes_next(checkout: Path, comman
 def test_a_device_that_is_left_out_says_whether_it_is_an_extra_or_unknown(checkout: Path, command: Command) -> None:
     source = checkout / "builtin_profiles/sources/imported/nvidia-geforce-rtx-3060-sm86.28.json"
     other = source.with_name("nvidia-geforce-rtx-3061-sm86.28.json")
-    other.write_text(source.read_text().replace("-3060-", "-3061-"))
+    item = read_imported(source.read_bytes(), source.name)
+    renamed = replace(item.profile, hardware_class="nvidia-geforce-rtx-3061-sm86")
+    other.write_text(write_imported(replace(item, profile=renamed)))
     result = command("derive", "--root", checkout)
     assert [line for line in result.err.splitlines() if "rtx-306" in line] == [
         "left out: nvidia-geforce-rtx-3060-sm86 (28 SMs): an extra, which ships only with --with-extras",

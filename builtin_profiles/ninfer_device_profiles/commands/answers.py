@@ -12,12 +12,12 @@ from ninfer_device_profiles.commands.surroundings import (
     add_file,
     device_of,
     exists,
+    found_of,
     location_of,
     required_device,
 )
 from ninfer_device_profiles.errors import AbsentError
 from ninfer_device_profiles.explaining import explain
-from ninfer_device_profiles.finding import find_profile
 from ninfer_device_profiles.matching import matches
 from ninfer_device_profiles.overrides import Overrides
 from ninfer_device_profiles.reading import read_document
@@ -46,24 +46,19 @@ def run_explain(arguments: Namespace, around: Surroundings) -> int:
     """Print which layer answers for a key at a width, what the others would say, and the overrides."""
     device = required_device(arguments)
     place = location_of(arguments, around)
-    catalog = embedded.load_catalog(around.package)
-    builtin = embedded.load_table(around.package).devices
-    found = find_profile(
-        device.hardware_class,
-        device.multiprocessors,
-        path=place.path,
-        builtin=builtin,
-        catalog_digest=catalog.digest,
-    )
+    found = found_of(device, place, around)
     result = explain(
         arguments.key,
         arguments.width,
         found,
-        catalog=catalog,
+        catalog=embedded.load_catalog(around.package),
         overrides=Overrides.from_environment(around.environment),
         fast_prefill_option=arguments.fast_prefill_kernel,
     )
-    near = () if found.profile is not None else near_misses(builtin, device.hardware_class, device.multiprocessors)
+    table = embedded.load_table(around.package)
+    near = (
+        () if found.profile is not None else near_misses(table.devices, device.hardware_class, device.multiprocessors)
+    )
     if arguments.json:
         near_json = [asdict(item) for item in near]
         around.json({**asdict(result), "device": asdict(device), "file": place.path, "near": near_json})

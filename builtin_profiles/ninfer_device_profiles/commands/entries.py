@@ -11,12 +11,12 @@ from ninfer_device_profiles.commands.surroundings import (
     add_device,
     add_file,
     exists,
+    found_of,
     location_of,
     required_device,
 )
 from ninfer_device_profiles.errors import AbsentError, ProfileError
 from ninfer_device_profiles.explaining import BUILTIN, FILE
-from ninfer_device_profiles.finding import find_profile
 from ninfer_device_profiles.matching import matches
 from ninfer_device_profiles.model import Document, Profile
 from ninfer_device_profiles.reading import read_document
@@ -132,19 +132,12 @@ def run_show(arguments: Namespace, around: Surroundings) -> int:
     """Print a device's profile: the joined layers, or one of them."""
     device = required_device(arguments)
     place = location_of(arguments, around)
-    builtin = embedded.load_table(around.package).devices
-    found = find_profile(
-        device.hardware_class,
-        device.multiprocessors,
-        path=place.path,
-        builtin=builtin,
-        catalog_digest=embedded.load_catalog(around.package).digest,
-    )
+    found = found_of(device, place, around)
     entry = {"joined": found.profile, "file": found.measured or found.ignored, "builtin": found.builtin}[
         arguments.layer
     ]
     if entry is None:
-        raise _nothing(device, place.path, builtin, arguments.layer)
+        raise _nothing(device, place.path, embedded.load_table(around.package).devices, arguments.layer)
     routes = {key: bands for key, bands in sorted(entry.routes.items()) if key.startswith(arguments.key)}
     if arguments.json:
         around.json({**profile_to_json(entry), "routes": {key: list(bands) for key, bands in routes.items()}})

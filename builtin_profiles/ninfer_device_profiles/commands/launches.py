@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ninfer_device_profiles import embedded, sizes
-from ninfer_device_profiles.commands.surroundings import add_device, add_file, location_of, required_device
-from ninfer_device_profiles.finding import find_profile
+from ninfer_device_profiles import sizes
+from ninfer_device_profiles.commands.surroundings import add_device, add_file, found_of, location_of, required_device
 from ninfer_device_profiles.lookup import RouteTable
 from ninfer_device_profiles.overrides import Overrides
 
@@ -36,13 +35,7 @@ def configure_sizes(parser: ArgumentParser) -> None:
 def run_sizes(arguments: Namespace, around: Surroundings) -> int:
     """Print the prefill chunk that the engine would really use, and the attention splits, on a device."""
     device = required_device(arguments)
-    found = find_profile(
-        device.hardware_class,
-        device.multiprocessors,
-        path=location_of(arguments, around).path,
-        builtin=embedded.load_table(around.package).devices,
-        catalog_digest=embedded.load_catalog(around.package).digest,
-    )
+    found = found_of(device, location_of(arguments, around), around)
     routes = RouteTable({} if found.profile is None else found.profile.routes)
     overrides = Overrides.from_environment(around.environment)
     sms, heads, storage = device.multiprocessors, arguments.query_heads, arguments.kv

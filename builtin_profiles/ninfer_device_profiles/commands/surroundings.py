@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles import embedded
 from ninfer_device_profiles.errors import UsageError
+from ninfer_device_profiles.finding import find_profile
 from ninfer_device_profiles.location import profile_location
 from ninfer_device_profiles.matching import hardware_class
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from typing import TextIO
 
+    from ninfer_device_profiles.finding import Found
     from ninfer_device_profiles.location import Location
 
 _CAPABILITY = re.compile(r"(\d{1,3})\.(\d{1,3})")
@@ -124,6 +127,21 @@ def required_device(arguments: Namespace) -> DeviceKey:
 def location_of(arguments: Namespace, around: Surroundings) -> Location:
     """Return the profile file that the arguments or the environment name."""
     return profile_location(around.environment, platform=around.platform, explicit=arguments.file)
+
+
+def found_of(device: DeviceKey, place: Location, around: Surroundings) -> Found:
+    """Return what the profile file at ``place`` and the built-in table say of ``device``.
+
+    Raises:
+        EmbeddedError: an embedded file is absent or damaged.
+    """
+    return find_profile(
+        device.hardware_class,
+        device.multiprocessors,
+        path=place.path,
+        builtin=embedded.load_table(around.package).devices,
+        catalog_digest=embedded.load_catalog(around.package).digest,
+    )
 
 
 def exists(path: str) -> bool:

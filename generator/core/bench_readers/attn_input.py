@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import Program, format_variants, input_feeds, input_point
+from generator.core.bench_readers.program import input_program
 from generator.core.route import RouteKey
 
 _FORMS = {
@@ -17,32 +17,5 @@ _FORMS = {
         ("fp8", "fp8", "14336x5120"),
     )
 }
-_POLICIES = {"nvfp4": ("a16", "a4"), "fp8": ("a16", "a8")}
 
-PROGRAM = Program(
-    name="ninfer_attn_input_proj_bench",
-    point=input_point(_FORMS, _POLICIES),
-    feeds=input_feeds(_FORMS, _POLICIES),
-    columns=(
-        "entry",
-        "format",
-        "policy",
-        "cache",
-        "t",
-        "workspace_bytes",
-        "logical_bytes",
-        "useful_flops",
-        "median_us",
-        "min_us",
-        "p95_us",
-        "execution",
-        "graph_nodes",
-        "workspace_capacity_bytes",
-        "workspace_peak_bytes",
-    ),
-    settings=("format", "policy", "execution", "cache"),
-    defaults={"execution": "eager", "cache": "cold"},
-    has_execution=True,
-    arguments="{options} --tokens {widths} --csv-out {out}",
-    variants=format_variants(_FORMS, _POLICIES),
-)
+PROGRAM = input_program("ninfer_attn_input_proj_bench", _FORMS, ("workspace_capacity_bytes", "workspace_peak_bytes"))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, policy_variants
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
 
 _KEY = RouteKey("unified/fp8_linear_swiglu")
 _SHAPE = "34816x5120"
+_POLICIES = ("a16", "a8")
 
 
 def _point(row: Row) -> Point | LeftOut:
-    return Point(_KEY, Case(_SHAPE, "fp8", row.text("policy", ("a16", "a8"))), row.whole("t"), "eager")
+    return Point(_KEY, Case(_SHAPE, "fp8", row.text("policy", _POLICIES)), row.whole("t"), "eager")
 
 
 PROGRAM = Program(
@@ -26,7 +27,5 @@ PROGRAM = Program(
     },
     settings=("policy",),
     arguments="{options} --t-sweep {widths} > {out}",
-    variants=tuple(
-        Variant(options=f"--policy {policy}", settings={"policy": policy}, policy=policy) for policy in ("a16", "a8")
-    ),
+    variants=policy_variants(_POLICIES),
 )

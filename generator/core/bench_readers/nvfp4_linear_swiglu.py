@@ -5,17 +5,18 @@ The A16 form exists to width 16; up to width 4 the A4 policy runs the A16 launch
 
 from __future__ import annotations
 
-from generator.core.bench_readers.program import LeftOut, Point, Program, Row, Variant
+from generator.core.bench_readers.program import LeftOut, Point, Program, Row, policy_variants
 from generator.core.cases import BLACKWELL, Expected
 from generator.core.rounds import Case
 from generator.core.route import RouteKey
 
 _KEY = RouteKey("unified/nvfp4_linear_swiglu")
 _SHAPE = "34816x5120"
+_POLICIES = ("a16", "a4")
 
 
 def _point(row: Row) -> Point | LeftOut:
-    return Point(_KEY, Case(_SHAPE, "nvfp4", row.text("policy", ("a16", "a4"))), row.whole("t"), "eager")
+    return Point(_KEY, Case(_SHAPE, "nvfp4", row.text("policy", _POLICIES)), row.whole("t"), "eager")
 
 
 PROGRAM = Program(
@@ -46,7 +47,5 @@ PROGRAM = Program(
     ),
     settings=("policy",),
     arguments="{options} --t-sweep {widths} --csv-out {out}",
-    variants=tuple(
-        Variant(options=f"--policy {policy}", settings={"policy": policy}, policy=policy) for policy in ("a16", "a4")
-    ),
+    variants=policy_variants(_POLICIES),
 )

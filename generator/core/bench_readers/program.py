@@ -184,48 +184,87 @@ class Program:
     refusal: str = ""
 
 
-def format_variants(formats: Iterable[str], policies: Mapping[str, Sequence[str]]) -> tuple[Variant, ...]:
-    """Return the runs of a program that takes ``--format``, and ``--FORMAT-policy`` where a format has policies."""
-    return tuple(
-        Variant(options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy)
-        for fmt in formats
-        for policy in policies.get(fmt, ("",))
-    )
-
-
 def policy_case(shape: str, fmt: str, policy: str) -> Expected:
     """Return a case to judge; low-precision activations (A4, A8) need Blackwell."""
     return Expected(case=Case(shape, fmt, policy), capability=BLACKWELL if policy in {"a4", "a8"} else 0)
 
 
+def policy_variants(policies: Iterable[str]) -> tuple[Variant, ...]:
+    """Return the runs of a program that takes ``--policy``, one a policy."""
+    return tuple(
+        Variant(options=f"--policy {policy}", settings={"policy": policy}, policy=policy) for policy in policies
+    )
+
+
 EXECUTIONS = ("eager", "graph")
 CACHES = ("cold", "warm")
 
+_INPUT_POLICIES = {"nvfp4": ("a16", "a4"), "fp8": ("a16", "a8")}
+"""Policies by format of the input projections; a format that is not here has none."""
 
-def input_point(
-    forms: Mapping[str, tuple[RouteKey, str]], policies: Mapping[str, Sequence[str]]
-) -> Callable[[Row], Point | LeftOut]:
+
+def _input_point(forms: Mapping[str, tuple[RouteKey, str]]) -> Callable[[Row], Point | LeftOut]:
     """Return the reader of an input projection's rows: ``format`` names the key and the shape of ``forms``."""
 
     def point(row: Row) -> Point | LeftOut:
         fmt = row.text("format", tuple(forms))
         key, shape = forms[fmt]
-        policy = row.text("policy", policies[fmt]) if fmt in policies else ""
+        policy = row.text("policy", _INPUT_POLICIES[fmt]) if fmt in _INPUT_POLICIES else ""
         case = Case(shape, fmt, policy)
         return Point(key, case, row.whole("t"), row.text("execution", EXECUTIONS), row.text("cache", CACHES))
 
     return point
 
 
-def input_feeds(
-    forms: Mapping[str, tuple[RouteKey, str]], policies: Mapping[str, Sequence[str]]
-) -> dict[RouteKey, tuple[Expected, ...]]:
+def _input_feeds(forms: Mapping[str, tuple[RouteKey, str]]) -> dict[RouteKey, tuple[Expected, ...]]:
     """Return what an input projection's program feeds: per key the cases of every format and policy."""
     feeds: dict[RouteKey, tuple[Expected, ...]] = {}
     for fmt, (key, shape) in forms.items():
-        cases = tuple(policy_case(shape, fmt, policy) for policy in policies.get(fmt, ("",)))
+        cases = tuple(policy_case(shape, fmt, policy) for policy in _INPUT_POLICIES.get(fmt, ("",)))
         feeds[key] = (*feeds.get(key, ()), *cases)
     return feeds
+
+
+def input_program(name: str, forms: Mapping[str, tuple[RouteKey, str]], more_columns: tuple[str, ...] = ()) -> Program:
+    """Return the program of an input projection: ``forms`` gives key and shape by format.
+
+    Args:
+        name: the program's.
+        forms: key and shape by the name of a format.
+        more_columns: of its CSV, behind those that both such programs have.
+    """
+    return Program(
+        name=name,
+        point=_input_point(forms),
+        feeds=_input_feeds(forms),
+        columns=(
+            "entry",
+            "format",
+            "policy",
+            "cache",
+            "t",
+            "workspace_bytes",
+            "logical_bytes",
+            "useful_flops",
+            "median_us",
+            "min_us",
+            "p95_us",
+            "execution",
+            "graph_nodes",
+            *more_columns,
+        ),
+        settings=("format", "policy", "execution", "cache"),
+        defaults={"execution": "eager", "cache": "cold"},
+        has_execution=True,
+        arguments="{options} --tokens {widths} --csv-out {out}",
+        variants=tuple(
+            Variant(
+                options=f"--format {fmt}" + (f" --{fmt}-policy {policy}" if policy else ""), format=fmt, policy=policy
+            )
+            for fmt in forms
+            for policy in _INPUT_POLICIES.get(fmt, ("",))
+        ),
+    )
 
 
 def no_point(row: Row) -> Point | LeftOut:
