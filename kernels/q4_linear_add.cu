@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(256)
   static_assert(C == 8 || C == 16 || C == 32, "small_t_c8, c16 and c32 are the schedules");
   __shared__ __align__(128) unsigned char shared[kDirectMmaBytes<C / 8>];
   const int row0 = blockIdx.x * 16;
-  direct_mma<Q4, C / 8>(reinterpret_cast<float*>(shared), rows_from<Q4>(RowSplit{codes, nullptr, scales}, row0, k / 64), k, x,
+  direct_mma<Q4, C / 8, 2>(reinterpret_cast<float*>(shared), rows_from<Q4>(RowSplit{codes, nullptr, scales}, row0, k / 64), k, x,
                         columns, AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * 16});
 }
 
