@@ -31,15 +31,15 @@
 //
 // A slab's codes and scales go from shared memory to registers at once and a second barrier frees the stage, so that St slabs are
 // under way while one is multiplied (with four accumulator tiles a warp registers are short: St - 1, and one barrier). Activation
-// fragments come from global memory a step ahead: their loads stand before the branch of the loop, because in the basic block of
+// fragments come from global memory a word ahead: their loads stand before the branch of the loop, because in the basic block of
 // the wait the compiler puts them behind it. On an H200 the loop of one accumulator tile was bound by issue slots, hence ldmatrix
 // for the codes and a tensor product for the four products of scales.
 // Tried: hints to the L2 for the CTA's rows, or for those of a later CTA, L2 sizes on the copies, sums that start at the bits of
 // 1.5 * 2^23 in place of a conversion (registers); none helps.
 //
-// From sm_90 on the projection is a programmatic dependent of the kernel before: its ring fills while the activations are quantised.
-// It reads nothing that kernel writes before wait_for_kernel_before(), and stores only after it. The quantisation is a plain launch:
-// it starts when everything before it has ended, so a graph may be replayed although both write the same scratch again.
+// From sm_90 on the projection may be a programmatic dependent of the kernel before: its ring fills while activations are quantised.
+// It reads nothing that kernel writes before wait_for_kernel_before(), and stores only after it. The quantisation is a plain
+// launch: it starts when everything before it has ended, so a graph may be replayed although it writes the same scratch again.
 #include "cp_async.cuh"
 #include "dependent.cuh"
 #include "mma.cuh"
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(256, room<MB, CT * TPW, St == 2 && KWarps == 8
   // `slab` counts from the offsets, `stage` is where it goes.
   const auto fetch = [&](int slab, int stage) {
     unsigned thread = threadIdx.x;
-    if (kTurn == 1) asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));  // so that no address is kept, and spilled, over the loop
+    if (kTurn == 1) asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));  // or its addresses are kept over the loop, and spilled
     const unsigned to_codes = ring + thread / kChunks * kCodeStride + thread % kChunks * 16;
     const unsigned to_scales = ring + kRows * kCodeStride + thread * kScaleBytes;
 #pragma unroll
