@@ -50,7 +50,7 @@ SMALL_T_Q5 = (
     (16, SmallT(16, 1, 8, 1, 2)),
     (32, SmallT(32, 2, 2, 1, 2)),
 )
-SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 3)), (16, SmallT(16, 1, 4, 1, 3)), (32, SmallT(32, 2, 2, 1, 2)))
+SMALL_T_Q4 = ((8, SmallT(8, 1, 8, 1, 3)), (16, SmallT(16, 1, 4, 1, 2)), (32, SmallT(32, 2, 2, 1, 2)))
 
 
 def plan(width: int, ask: Ask, device: DeviceFacts) -> tuple[Launch, ...]:

@@ -50,8 +50,8 @@ template <typename Format>
 __device__ __forceinline__ void spread_high(unsigned high, unsigned& even, unsigned& odd) {
   if constexpr (Format::kBits == 5) {
     // The product moves bit 2i to bit 8i + 4; what else it adds up never carries into those four bits.
-    even = ~((high & 0x55u) * 0x00410410u) & 0x10101010u;
-    odd = ~((high & 0xAAu) * 0x00208208u) & 0x10101010u;
+    even = (~high & 0x55u) * 0x00410410u & 0x10101010u;
+    odd = (~high & 0xAAu) * 0x00208208u & 0x10101010u;
   } else if constexpr (Format::kBits == 6) {
     unsigned x = byte_permute(high, 0, 0x4140u);
     x = (x | x << 4) & 0x0F0F0F0Fu;

@@ -6,13 +6,15 @@
 // elements of K; warp w owns group w mod KWarps of it. Up to XCols token columns (a multiple of 8, or 4: one n8 tile of which
 // four columns are never stored); only live columns are copied, what the others hold goes into sums that are never stored.
 //
-// The 8 / KWarps warps that own the same group of a slab (a team) need nothing that another team copies, so a team copies its own
-// 32 code bytes a row, high bytes and x, and synchronises alone: at KWarps 8 the loop has no barrier of the CTA at all. With
-// barriers of the CTA, copies and products of an H200's two or three CTAs per multiprocessor took turns.
+// All threads copy a slab together, consecutive threads along a row, so that a request covers whole lines: where every warp copied
+// its own 32 bytes of a row, the load units had four to eight times the lines to look up. What a lane reads of a slab it reads
+// at once, so that the refill comes before the products. (Barriers in shared memory, on which a warp arrives before it waits,
+// were no faster in the staged forms.)
 //
 // K order: lane l (of four) owns k = 16 l .. 16 l + 15 of its group, one 64-bit word of codes and 32 bytes of x; products 0
 // and 1 take the first eight of them, 2 and 3 the others, in whatever order the codes decode cheapest.
 #pragma once
+#include "barrier.cuh"
 #include "cp_async.cuh"
 #include "mma.cuh"
 #include "rowsplit.cuh"
@@ -27,7 +29,6 @@ struct SmallT {
   static constexpr int kThreads = 256;
   static constexpr int kRows = 16 * (8 / KWarps) * TilesPerWarp;
   static constexpr int kColumnTiles = (XCols + 7) / 8;
-  static constexpr int kTeam = kThreads / KWarps;
 };
 
 template <typename Cfg, typename Format>
@@ -40,7 +41,8 @@ struct SmallTShared {
   static constexpr int kCodes = Cfg::kRows * kCodePitch;
   static constexpr int kHigh = Cfg::kRows * kHighPitch;
   static constexpr int kX = Cfg::kKWarps * Cfg::kXCols * kXPitch;
-  static constexpr int kStage = kCodes + kHigh + kX;
+  static constexpr int kScales = Cfg::kRows * Cfg::kKWarps * 2;
+  static constexpr int kStage = kCodes + kHigh + kX + kScales;
   static constexpr int kLoop = Cfg::kStages * kStage;
   // Reduction: one slot a pair of K warps, then the finished tile.
   static constexpr int kSlot = Cfg::kTiles * Cfg::kColumnTiles * 512;
@@ -72,50 +74,76 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
   const int groups = k / 64, slabs = groups / KW;
   const int code_pitch = groups * Format::kCodeBytes, high_pitch = groups * Format::kHighBytes;
 
-  // Where this thread copies from in slab 0, as 32-bit offsets into the planes.
-  constexpr int kTeam = Cfg::kTeam, kCodeCopies = Cfg::kRows * 2 / kTeam;
-  static_assert(kCodeCopies * kTeam == Cfg::kRows * 2, "every thread copies the same number of code chunks");
-  static_assert(Cfg::kRows <= kTeam, "one copy a thread covers the high plane");
-  const int member = row_warp * 32 + lane;
-  unsigned code_from[kCodeCopies];
+  // Chunks of 16 bytes, consecutive threads along a row, so that a request covers whole lines: a request for each row's 32 bytes
+  // cost the load units as much as one for 128.
+  constexpr int kCodeChunks = 2 * KW, kCodeCopies = Cfg::kRows * kCodeChunks / kThreads, kCodeStep = kThreads / kCodeChunks;
+  static_assert(kCodeCopies * kThreads == Cfg::kRows * kCodeChunks, "every thread copies the same number of code chunks");
+  // What a thread copies, at slab 0 and moved on with the slabs; `at` slabs further on is a constant offset.
+  const unsigned char* code_from[kCodeCopies];
 #pragma unroll
   for (int i = 0; i < kCodeCopies; ++i)
-    code_from[i] = static_cast<unsigned>(rows((member + i * kTeam) / 2)) * code_pitch + k_warp * 32 + member % 2 * 16;
-  const unsigned high_from =
-      static_cast<unsigned>(rows(member % Cfg::kRows)) * high_pitch + k_warp * Format::kHighBytes;
-  const int x_column = member / 8, x_chunk = member % 8;
-  constexpr int kColumnStep = kTeam / 8;
-  // Where it copies to in a stage.
-  const int code_to = member / 2 * Shared::kCodePitch + k_warp * 32 + member % 2 * 16;
-  const int high_to = Shared::kCodes + member * Shared::kHighPitch + k_warp * Format::kHighBytes;
-  const int x_to = Shared::kCodes + Shared::kHigh + (k_warp * Cfg::kXCols + x_column) * Shared::kXPitch + x_chunk * 16;
-
-  auto synchronise_team = [&] {
-    if constexpr (KW == 8)
-      __syncwarp();
-    else
-      asm volatile("bar.sync %0, %1;" ::"r"(1 + k_warp), "n"(kTeam) : "memory");
+    code_from[i] = w.codes + (static_cast<unsigned>(rows(thread / kCodeChunks + i * kCodeStep)) * code_pitch +
+                              thread % kCodeChunks * 16);
+  const int code_to = thread / kCodeChunks * Shared::kCodePitch + thread % kCodeChunks * 16;
+  // The first threads copy high bytes, some of those from the 128th on the scales of a row each.
+  constexpr int kSlabHigh = Format::kHighBytes * KW, kSlabScales = 2 * KW;
+  constexpr int kHighChunks = kSlabHigh / 16, kHighCopies = Cfg::kRows * kHighChunks;
+  constexpr int kScaleThread = 128;
+  static_assert(kHighCopies <= kScaleThread && Cfg::kRows <= kThreads - kScaleThread, "one copy a thread covers both planes");
+  const bool has_high = thread < kHighCopies, has_scale = thread >= kScaleThread && thread < kScaleThread + Cfg::kRows;
+  const unsigned char* small_from = w.codes;  // high bytes or scales
+  int small_to = 0, small_step = 0;
+  if (has_scale) {
+    const int row = thread - kScaleThread;
+    small_from = reinterpret_cast<const unsigned char*>(w.scales + static_cast<unsigned>(rows(row)) * groups);
+    small_to = Shared::kCodes + Shared::kHigh + Shared::kX + row * kSlabScales;
+    small_step = kSlabScales;
+  } else if (has_high) {
+    if constexpr (kHighCopies > 0) {
+      const int row = thread / kHighChunks, chunk = thread % kHighChunks * 16;
+      small_from = w.high + (static_cast<unsigned>(rows(row)) * high_pitch + chunk);
+      small_to = Shared::kCodes + row * Shared::kHighPitch + chunk;
+      small_step = kSlabHigh;
+    }
+  }
+  constexpr int kXChunks = 8 * KW, kColumnStep = kThreads / kXChunks;
+  constexpr int kXCopies = (Cfg::kXCols + kColumnStep - 1) / kColumnStep;
+  const int x_column = thread / kXChunks, x_chunk = thread % kXChunks;
+  const int x_to =
+      Shared::kCodes + Shared::kHigh + (x_chunk / 8 * Cfg::kXCols + x_column) * Shared::kXPitch + x_chunk % 8 * 16;
+  const __nv_bfloat16* x_from = x + (static_cast<unsigned>(x_column) * k + x_chunk * 8);
+  const unsigned x_step = kColumnStep * k;
+  auto has_x = [&](int j) {
+    const int column = x_column + j * kColumnStep;
+    return column < columns && (Cfg::kXCols % kColumnStep == 0 || column < Cfg::kXCols);
+  };
+  auto move_on = [&](int count) {
+#pragma unroll
+    for (int i = 0; i < kCodeCopies; ++i) code_from[i] += count * kSlabBytes;
+    small_from += count * small_step;
+    x_from += count * (KW * 64);
   };
 
-  constexpr int kXCopies = (Cfg::kXCols + kColumnStep - 1) / kColumnStep;
-  auto copy_slab = [&](int slab, int stage) {
-    unsigned char* const to = shared + stage * Shared::kStage;
+  const unsigned shared_at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  auto copy_slab = [&](int at, int stage) {
+    const unsigned to = shared_at + stage * Shared::kStage;
 #pragma unroll
     for (int i = 0; i < kCodeCopies; ++i)
-      cp_async_cg(to + code_to + i * (kTeam / 2) * Shared::kCodePitch, w.codes + (code_from[i] + slab * kSlabBytes));
-    if constexpr (Format::kHighBytes > 0)
-      if (member < Cfg::kRows)
-        cp_async_ca<Format::kHighBytes>(to + high_to, w.high + (high_from + slab * (Format::kHighBytes * KW)));
+      cp_async_cg_if(to + code_to + i * kCodeStep * Shared::kCodePitch, code_from[i] + at * kSlabBytes, true);
+    if constexpr (kSlabScales == 16) {
+      cp_async_cg_if(to + small_to, small_from + at * small_step, has_scale || has_high);
+    } else {
+      cp_async_ca_if<kSlabScales>(to + small_to, small_from + at * kSlabScales, has_scale);
+      if constexpr (kHighCopies > 0) cp_async_cg_if(to + small_to, small_from + at * kSlabHigh, has_high);
+    }
 #pragma unroll
     for (int j = 0; j < kXCopies; ++j)
-      if (x_column + j * kColumnStep < columns)
-        cp_async_cg(to + x_to + j * kColumnStep * Shared::kXPitch,
-                    x + (static_cast<unsigned>(x_column + j * kColumnStep) * k + (slab * KW + k_warp) * 64 + x_chunk * 8));
+      cp_async_cg_if(to + x_to + j * kColumnStep * Shared::kXPitch, x_from + (j * x_step + at * (KW * 64)), has_x(j));
   };
 
-  // Codes decode cheapest in pairs (0,4) (1,5) ...; x follows, on its way to shared memory or where a column is read. With many
-  // columns to rearrange at every read the natural pairs are cheaper.
-  constexpr bool kStrided = S == 1 || kColumnTiles <= 2;
+  // Codes decode cheapest in pairs (0,4) (1,5) ...; x follows on its way to shared memory. With more columns, and where x goes
+  // there by itself, the natural pairs are no dearer.
+  constexpr bool kStrided = S == 1 && kColumnTiles <= 2;
   auto strided = [](uint4 values) {
     const unsigned natural[4] = {values.x, values.y, values.z, values.w};
     unsigned pairs[4];
@@ -123,67 +151,63 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
     return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
   };
 
-  // One stage: the next slab is on its way to registers while this one is multiplied. (Two slabs ahead cost registers and
-  // gained nothing on an H200, and neither did hints that pull later slabs into the L2: many short requests already bound it.)
+  // One stage: the next slab is on its way to registers while this one is multiplied.
   struct Slab {
-    uint4 code[kCodeCopies], high, x[kXCopies];
+    uint4 code[kCodeCopies], small, x[kXCopies];
   };
 
-  auto read_slab = [&](int slab, Slab& to) {
+  // A slab, and move on.
+  auto read_slab = [&](Slab& to) {
 #pragma unroll
-    for (int i = 0; i < kCodeCopies; ++i) to.code[i] = load_once_16(w.codes + (code_from[i] + slab * kSlabBytes));
-    if constexpr (Format::kHighBytes > 0)
-      if (member < Cfg::kRows) {
-        const unsigned char* const from = w.high + (high_from + slab * (Format::kHighBytes * KW));
-        if constexpr (Format::kHighBytes == 16)
-          to.high = __ldg(reinterpret_cast<const uint4*>(from));
+    for (int i = 0; i < kCodeCopies; ++i) to.code[i] = load_once_16(code_from[i]);
+    if constexpr (kSlabScales == 16) {
+      load_16_if(to.small, small_from, has_scale || has_high);
+    } else {
+      if (has_scale) {
+        if constexpr (kSlabScales == 8)
+          reinterpret_cast<uint2&>(to.small) = __ldg(reinterpret_cast<const uint2*>(small_from));
         else
-          reinterpret_cast<uint2&>(to.high) = __ldg(reinterpret_cast<const uint2*>(from));
+          to.small.x = __ldg(reinterpret_cast<const unsigned*>(small_from));
       }
+      if constexpr (kHighCopies > 0) load_16_if(to.small, small_from, has_high);
+    }
 #pragma unroll
-    for (int j = 0; j < kXCopies; ++j)
-      if (x_column + j * kColumnStep < columns)
-        to.x[j] = __ldg(reinterpret_cast<const uint4*>(
-            x + (static_cast<unsigned>(x_column + j * kColumnStep) * k + (slab * KW + k_warp) * 64 + x_chunk * 8)));
+    for (int j = 0; j < kXCopies; ++j) load_16_if(to.x[j], x_from + j * x_step, has_x(j));
+    move_on(1);
   };
 
   auto store_slab = [&](const Slab& from) {
 #pragma unroll
     for (int i = 0; i < kCodeCopies; ++i)
-      *reinterpret_cast<uint4*>(shared + code_to + i * (kTeam / 2) * Shared::kCodePitch) = from.code[i];
-    if constexpr (Format::kHighBytes > 0)
-      if (member < Cfg::kRows) {
-        if constexpr (Format::kHighBytes == 16)
-          *reinterpret_cast<uint4*>(shared + high_to) = from.high;
+      *reinterpret_cast<uint4*>(shared + code_to + i * kCodeStep * Shared::kCodePitch) = from.code[i];
+    if constexpr (kSlabScales == 16) {
+      if (has_scale || has_high) *reinterpret_cast<uint4*>(shared + small_to) = from.small;
+    } else {
+      if (has_scale) {
+        if constexpr (kSlabScales == 8)
+          *reinterpret_cast<uint2*>(shared + small_to) = reinterpret_cast<const uint2&>(from.small);
         else
-          *reinterpret_cast<uint2*>(shared + high_to) = reinterpret_cast<const uint2&>(from.high);
+          *reinterpret_cast<unsigned*>(shared + small_to) = from.small.x;
       }
+      if constexpr (kHighCopies > 0)
+        if (has_high) *reinterpret_cast<uint4*>(shared + small_to) = from.small;
+    }
 #pragma unroll
     for (int j = 0; j < kXCopies; ++j)
-      if (x_column + j * kColumnStep < columns)
-        *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) = strided(from.x[j]);
-  };
-
-  // Scales go from global memory to the lanes that need them, a slab ahead.
-  unsigned scale_from[kTiles][2];
-  __half scales[kTiles][2];
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      scale_from[tile][half] =
-          static_cast<unsigned>(rows((row_warp * kTiles + tile) * 16 + half * 8 + g)) * groups + k_warp;
-  auto read_scales = [&](int slab) {
-    if (slab >= slabs) return;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) scales[tile][half] = __ldg(w.scales + (scale_from[tile][half] + slab * KW));
+      if (has_x(j)) *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) = kStrided ? strided(from.x[j]) : from.x[j];
   };
 
   float sums[kTiles][kColumnTiles][4] = {};
 
-  auto multiply_slab = [&](int stage, const float (&scale_of)[kTiles][2]) {
+  // What a lane reads of a slab, all of it before the buffer is refilled.
+  struct Fragments {
+    uint2 low[kTiles][2];
+    unsigned high[kTiles][2];
+    __half scale[kTiles][2];
+    uint4 x[kColumnTiles][2];
+  };
+
+  auto read_fragments = [&](int stage, Fragments& f) {
     const unsigned char* const codes = shared + stage * Shared::kStage + k_warp * 32 + l * 8;
     const unsigned char* const high =
         shared + stage * Shared::kStage + Shared::kCodes + (k_warp * 4 + l) * (Format::kHighBytes / 4);
@@ -192,36 +216,49 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
     const unsigned char* const x_at =
         to_x + (k_warp * Cfg::kXCols + (Cfg::kXCols == 4 ? g % 4 : g)) * Shared::kXPitch + l * 32;
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      unsigned a[4][4];  // by product, then fragment word
+    for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = (row_warp * kTiles + tile) * 16 + half * 8 + g;
-        const uint2 low = *reinterpret_cast<const uint2*>(codes + row * Shared::kCodePitch);
-        unsigned high_bits[2] = {};
-        if constexpr (Format::kHighBytes == 8) {
-          high_bits[0] = *reinterpret_cast<const unsigned short*>(high + row * Shared::kHighPitch);
-          high_bits[1] = high_bits[0] >> 8;
-        } else if constexpr (Format::kHighBytes == 16) {
-          high_bits[0] = *reinterpret_cast<const unsigned*>(high + row * Shared::kHighPitch);
-          high_bits[1] = high_bits[0] >> 16;
-        }
+        f.low[tile][half] = *reinterpret_cast<const uint2*>(codes + row * Shared::kCodePitch);
+        f.scale[tile][half] =
+            reinterpret_cast<const __half*>(to_x + Shared::kX)[row * KW + k_warp];
+        f.high[tile][half] = 0;
+        if constexpr (Format::kHighBytes == 8)
+          f.high[tile][half] = *reinterpret_cast<const unsigned short*>(high + row * Shared::kHighPitch);
+        else if constexpr (Format::kHighBytes == 16)
+          f.high[tile][half] = *reinterpret_cast<const unsigned*>(high + row * Shared::kHighPitch);
+      }
+#pragma unroll
+    for (int n = 0; n < kColumnTiles; ++n) {
+      f.x[n][0] = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch);
+      f.x[n][1] = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch + 16);
+    }
+  };
+
+  auto multiply = [&](const Fragments& f) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const float scale[2] = {__half2float(f.scale[tile][0]), __half2float(f.scale[tile][1])};
+      unsigned a[4][4];  // by product, then fragment word
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int word = 0; word < 2; ++word) {
           unsigned pairs[4];
+          const unsigned low = word ? f.low[tile][half].y : f.low[tile][half].x;
+          const unsigned high = f.high[tile][half] >> word * Format::kHighBytes;
           if constexpr (kStrided)
-            decode8_strided<Format>(word ? low.y : low.x, high_bits[word], pairs);
+            decode8_strided<Format>(low, high, pairs);
           else
-            decode8_pairs<Format>(word ? low.y : low.x, high_bits[word], pairs);
+            decode8_pairs<Format>(low, high, pairs);
           a[word * 2][half] = pairs[0], a[word * 2][half + 2] = pairs[1];
           a[word * 2 + 1][half] = pairs[2], a[word * 2 + 1][half + 2] = pairs[3];
         }
       }
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
-        uint4 x0 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch);
-        uint4 x1 = *reinterpret_cast<const uint4*>(x_at + n * 8 * Shared::kXPitch + 16);
-        if constexpr (kStrided && S > 1) x0 = strided(x0), x1 = strided(x1);
+        const uint4 x0 = f.x[n][0], x1 = f.x[n][1];
         float group[4] = {}, second[4] = {};
         mma_bf16_16816(group, a[0], x0.x, x0.y);
         if constexpr (kColumnTiles == 1) {
@@ -237,32 +274,38 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
           mma_bf16_16816(group, a[3], x1.z, x1.w);
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[tile][n][i] = __fmaf_rn(group[i], scale_of[tile][i / 2], sums[tile][n][i]);
+        for (int i = 0; i < 4; ++i) sums[tile][n][i] = __fmaf_rn(group[i], scale[i / 2], sums[tile][n][i]);
       }
     }
   };
 
-  // Take the scales of `slab` and start reading those of the next.
-  auto next_scales = [&](int slab, float (&scale_of)[kTiles][2]) {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) scale_of[tile][half] = __half2float(scales[tile][half]);
-    read_scales(slab + 1);
-  };
-  read_scales(0);
   if constexpr (S == 1) {
-    Slab ahead;
-    read_slab(0, ahead);
+    // With many products a slab it pays to wait, before a stage is stored, only until all warps have read it (a barrier in shared
+    // memory, in the padding of a code row); with few the plain barrier is cheaper.
+    constexpr bool kLoose = kColumnTiles > 2;
+    const unsigned empty = shared_at + kSlabBytes;
+    if (kLoose && thread == 0) barrier_init(empty, kThreads / 32);
+    Slab ahead = {};
+    read_slab(ahead);
+    if constexpr (kLoose) __syncthreads();
+    unsigned parity = 1;
 #pragma unroll 1
     for (int slab = 0; slab < slabs; ++slab) {
-      synchronise_team();
+      if constexpr (kLoose) {
+        barrier_wait(empty, parity);  // of the fresh barrier the phase before the first is complete
+        parity ^= 1;
+      } else {
+        __syncthreads();
+      }
       store_slab(ahead);
-      synchronise_team();
-      if (slab + 1 < slabs) read_slab(slab + 1, ahead);
-      float scale_of[kTiles][2];
-      next_scales(slab, scale_of);
-      multiply_slab(0, scale_of);
+      if (slab + 1 < slabs) read_slab(ahead);
+      __syncthreads();
+      Fragments fragments;
+      read_fragments(0, fragments);
+      __syncwarp();
+      if constexpr (kLoose)
+        if (lane == 0) barrier_arrive(empty);
+      multiply(fragments);
     }
   } else {
 #pragma unroll
@@ -270,21 +313,24 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
       if (stage < slabs) copy_slab(stage, stage);
       cp_async_commit();
     }
-    int stage = 0;
 #pragma unroll 1
-    for (int slab = 0; slab < slabs; ++slab) {
-      cp_async_wait<S - 1>();
-      synchronise_team();
-      float scale_of[kTiles][2];
-      next_scales(slab, scale_of);
-      multiply_slab(stage, scale_of);
-      synchronise_team();
-      if (slab + S < slabs) copy_slab(slab + S, stage);
-      cp_async_commit();
-      stage = stage + 1 == S ? 0 : stage + 1;
+    for (int first = 0; first < slabs; first += S, move_on(S)) {
+#pragma unroll
+      for (int stage = 0; stage < S; ++stage) {  // unrolled, so that a stage's addresses are constants
+        const int slab = first + stage;
+        if (stage > 0 && slab >= slabs) break;
+        cp_async_wait<S - 1>();
+        __syncthreads();
+        Fragments fragments;
+        read_fragments(stage, fragments);
+        __syncthreads();
+        if (slab + S < slabs) copy_slab(stage + S, stage);
+        cp_async_commit();
+        multiply(fragments);
+      }
     }
+    cp_async_wait<0>();
   }
-  if constexpr (S > 1) cp_async_wait<0>();
   __syncthreads();
 
   // Odd K warps publish, even ones fold them; then the first sums the rest in order 2, 4, 6.

@@ -70,7 +70,7 @@ struct SwiGlu {
     read8(first, gate);
     read8(first + (Block == 0 ? Rows / 2 : 8), up);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) gate[i] = gate[i] / (1.0f + __expf(-gate[i])) * up[i];
+    for (int i = 0; i < 8; ++i) gate[i] = __fdividef(gate[i], 1.0f + __expf(-gate[i])) * up[i];
     *reinterpret_cast<uint4*>(out + static_cast<long long>(token) * ld + row) = pack8(gate);
   }
 };
