@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.document import parse_document
-from ninfer_device_profiles.errors import ProfileError
+from ninfer_device_profiles.errors import ProfileError, system_reason
 from ninfer_device_profiles.jsontext import MAX_BYTES
 
 from generator.core.engine_evidence import engine_evidence
@@ -93,9 +93,10 @@ def _run(command: Sequence[str], progress: Callable[[str], None]) -> tuple[bytes
         process = subprocess.Popen(  # noqa: S603 - the user names the tool, no shell
             list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise EngineError(
-            f"{binary}: {error.strerror or error}; expected the engine's ninfer-calibrate. Give its path to --engine"
+            f"{binary}: {system_reason(binary, error)}; expected the engine's ninfer-calibrate. Give its path to "
+            "--engine"
         ) from error
     assert process.stdout is not None
     assert process.stderr is not None

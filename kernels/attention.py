@@ -82,11 +82,19 @@ class Tier:
         dynamic, split_qk, early = (bool(part) for part in match.groups()[3:])
         return cls(warps=warps, ctas=ctas, block=block, dynamic=dynamic or split_qk, split_qk=split_qk, early=early)
 
-    def shared_bytes(self, row_tiles: int) -> int:
-        """Return the bytes of the CTA's arena; the map stands in ``attn_tile.cuh``."""
-        rows = 16 * row_tiles
-        queries, codes, products = rows * 256, self.block * 4 * 256, rows * self.block * 2
-        return queries + codes + products + rows * 4 + self.block * (8 + 16) + (rows * 8 if self.split_qk else 0)
+    def shared_bytes(self, row_tiles: int, coding: str) -> int:
+        """Return the bytes of the CTA's arena.
+
+        One row tile: the map of ``attn_split.cuh``, more: that of ``attn_tile.cuh``.
+        """
+        rows, item = 16 * row_tiles, CODINGS[coding]
+        queries, products, peers = rows * DIMS, rows * self.block * 2, rows * 8 if self.split_qk else 0
+        if row_tiles == 1:
+            keys = self.block * (DIMS + 2 * 4) + products + rows * 4
+            values = self.block * (item.value_bytes + 2 * item.value_scales)
+            tables = 256 + 1024 if coding == "rk2v4-e8" else 0
+            return 2 * keys + 3 * values + queries + rows * 16 + peers + tables
+        return queries + self.block * 4 * DIMS + products + rows * 4 + self.block * (8 + 16) + peers
 
 
 def cpp(*, flag: bool) -> str:
@@ -200,7 +208,7 @@ class SmallCall:
             kernel=f"attn_i8_small<{', '.join(values)}>",
             grid=(KV_HEADS, splits, self.batch),
             block=(32 * tier.warps, 1, 1),
-            shared_bytes=tier.shared_bytes(row_tiles) if tier.dynamic else 0,
+            shared_bytes=tier.shared_bytes(row_tiles, self.coding) if tier.dynamic else 0,
             args=(
                 Buf("q", where * ROW),
                 *cache_arguments(self.coding),
@@ -223,6 +231,7 @@ class SmallCall:
                 I32(wave),
                 I32(splits),
             ),
+            dependent=True,
         )
         return main, reduce
 

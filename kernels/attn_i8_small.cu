@@ -16,10 +16,15 @@
 //   tokens                 query tokens of a batch row, 1 to 8, ceil(6 tokens / 16) = RT
 //   wave                   CTAs of a whole wave over 4; 0: no whole-wave rule (batches)
 //
+// One row tile (one or two tokens) is swept by attn_split.cuh, more by attn_tile.cuh. The reduction is a programmatic dependent
+// launch of the splits: its CTAs may be in place when the last split ends.
+//
 // Template parameters: C coding; RT row tiles 1 to 3; W warps; B CTAs an SM that the register budget must allow; Bc 32
 // or 64; QS 1, or 2 producer warps a row tile (q); Early: next block fetched to registers at the top of the block (e);
-// Dynamic: the arena is dynamic shared memory (d, q), `shared_bytes` of attn::Tile; PvF16: attn_pv_f16.
+// Dynamic: the arena is dynamic shared memory (d, q), `shared_bytes` of the sweep; PvF16: attn_pv_f16.
+#include "attn_split.cuh"
 #include "attn_tile.cuh"
+#include "dependent.cuh"
 
 namespace {
 
@@ -56,6 +61,15 @@ __device__ constexpr int resident(int ctas, int warps) { return ctas == 2 && war
 __device__ constexpr int resident(int ctas, int) { return ctas; }
 #endif
 
+template <kv::Coding C, int RT, int W, int Bc, int QS, bool Early, bool PvF16>
+struct Sweep {
+  using type = attn::Tile<C, RT, W, Bc, QS, Early, PvF16, attn::group>;
+};
+template <kv::Coding C, int W, int Bc, int QS, bool Early, bool PvF16>
+struct Sweep<C, 1, W, Bc, QS, Early, PvF16> {
+  using type = attn::Split<C, W, Bc, QS, Early, PvF16>;
+};
+
 template <kv::Coding C, int RT, int W, int B, int Bc, int QS, bool Early, bool Dynamic, bool PvF16>
 __global__ void __launch_bounds__(32 * W, resident(B, W))
     attn_i8_small(const __nv_bfloat16* __restrict__ q, const unsigned char* __restrict__ key_codes,
@@ -63,11 +77,10 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
                   const __half* __restrict__ value_scales, const int* __restrict__ pages,
                   const int* __restrict__ positions, float* __restrict__ acc, float* __restrict__ m,
                   float* __restrict__ l, int tokens, int wave) {
-  using Tile = attn::Tile<C, RT, W, Bc, QS, Early, PvF16, attn::group>;
-  static_assert(RT >= 1 && RT <= 3, "up to 8 tokens of 6 heads are 3 row tiles");
+  using Tile = typename Sweep<C, RT, W, Bc, QS, Early, PvF16>::type;
   static_assert(Dynamic || Tile::shared_bytes <= 48 * 1024, "a static arena ends at 48 KiB");
-  __shared__ alignas(128) unsigned char fixed[Dynamic ? 16 : Tile::shared_bytes];
-  extern __shared__ __align__(128) unsigned char dynamic[];
+  __shared__ alignas(256) unsigned char fixed[Dynamic ? 16 : Tile::shared_bytes];
+  extern __shared__ __align__(256) unsigned char dynamic[];
 
   const int head = blockIdx.x;
   const int split = blockIdx.y;
@@ -83,13 +96,13 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
   const int low = split * span;
   const int high = min(low + span, window);
 
+  const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
   Tile tile(Dynamic ? dynamic : fixed);
   const int warp = tile.warp;
   const int lane = threadIdx.x % 32;
   const int row = warp % RT * 16 + lane / 4;
   const int count = tokens * attn::group;
   if (low < high) {
-    const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
     const attn::Rows rows = {q + static_cast<long long>(batch) * tokens * attn::query_heads * kv::dims, 0, count,
                              head * attn::group};
     const int high_a = row < count ? positions[row / attn::group] + 1 : high;
@@ -97,6 +110,7 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
     tile.sweep(cache, rows, head, low, high, high_a, high_b, positions[0] + 1);
   }
 
+  allow_dependents();
   const long long base = (static_cast<long long>(batch) * splits + split) * tokens;
   if (warp < Tile::producers) {
     tile.reduce_sums();
@@ -117,11 +131,7 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
     const int r = row + half * 8;
     if (r < count) {
       const long long at = (base + r / attn::group) * attn::query_heads + head * attn::group + r % attn::group;
-      float* to = acc + at * kv::dims + warp / RT * Tile::tiles * 8 + lane % 4 * 2;
-#pragma unroll
-      for (int t = 0; t < Tile::tiles; ++t) {
-        *reinterpret_cast<float2*>(to + t * 8) = make_float2(tile.acc[t][half * 2], tile.acc[t][half * 2 + 1]);
-      }
+      tile.store(acc + at * kv::dims, half);
     }
   }
 }
@@ -138,6 +148,7 @@ __global__ void __launch_bounds__(256)
   const int batch = blockIdx.z / tokens;
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
+  wait_for_kernel_before();
   const int window = positions[batch * tokens + tokens - 1] + 1;
   const int active = active_splits(window, tokens, wave, splits);
   const long long row = (static_cast<long long>(batch) * splits * tokens + token) * attn::query_heads + head;

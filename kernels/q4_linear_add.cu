@@ -9,9 +9,10 @@
 // q4_linear_add_ksplit<Cfg>    K-split MMA, the small-T kernel at KWarps 8 and one stage (small_t_mma.cuh): columns <= XCols, grid
 //   n / 16, block 256.
 // q4_linear_add_sliced<Cfg>    sliced K (sliced.cuh) of the unified table: grid (n / R, ceil(columns / T)), block 32 W.
-// q4_linear_add_small_t<C>     small-T MMA with direct loads (direct.cuh), columns <= C = 8, 16, 32: grid n / 16, block 256.
+// q4_linear_add_small_t<C>     small-T MMA with direct loads (direct_mma.cuh), columns <= C = 8, 16, 32: grid n / 16, block 256.
 // q4_linear_add_gemv           one column, one row a CTA, 8 warps share K (direct.cuh): grid n, block 256.
 #include "direct.cuh"
+#include "direct_mma.cuh"
 #include "gemm_tile.cuh"
 #include "sliced.cuh"
 #include "small_t_mma.cuh"
@@ -54,8 +55,9 @@ __global__ void __launch_bounds__(256)
   static_assert(C == 8 || C == 16 || C == 32, "small_t_c8, c16 and c32 are the schedules");
   __shared__ __align__(128) unsigned char shared[kDirectMmaBytes<C / 8>];
   const int row0 = blockIdx.x * 16;
-  direct_mma<Q4, C / 8>(reinterpret_cast<float*>(shared), rows_from<Q4>(RowSplit{codes, nullptr, scales}, row0, k / 64), k, x,
-                        columns, AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * 16});
+  constexpr int kXAhead = C == 16 ? 1 : 2;
+  direct_mma<Q4, C / 8, kXAhead>(reinterpret_cast<float*>(shared), rows_from<Q4>(RowSplit{codes, nullptr, scales}, row0, k / 64),
+                                 k, x, columns, AddResidual<false>{residual + row0, static_cast<int>(gridDim.x) * 16});
 }
 
 __global__ void __launch_bounds__(256)

@@ -6,11 +6,12 @@
 // q6_head_simt<C, Stages>   one warp a row, 8 rows a CTA (direct.cuh): grid (n / 8, ceil(columns / C)), block 256, static shared
 //   memory 8 x Stages x 800 bytes. Schedule gemv: Stages 3, C 1 or 2, exactly that many columns. Compiled route simt_r8tC:
 //   Stages 2, C 4 to 7, at most C columns.
-// q6_head_small_t<CT>       small-T MMA with direct loads (direct.cuh), columns <= 8 CT, CT 1, 2, 4: grid n / 16, block 256.
+// q6_head_small_t<CT>       small-T MMA with direct loads (direct_mma.cuh), columns <= 8 CT, CT 1, 2, 4: grid n / 16, block 256.
 // q6_head_sliced<Cfg>       sliced K (sliced.cuh): grid (n / R, ceil(columns / T)), block 32 W.
 // q6_head_mma<Cfg>          tiled GEMM (gemm_tile.cuh): grid (n / BM, ceil(columns / BN)), block Cfg::kThreads; dynamic shared
 //   memory, because the wide tiles of 128 K elements need more than 48 KiB.
 #include "direct.cuh"
+#include "direct_mma.cuh"
 #include "gemm_tile.cuh"
 #include "sliced.cuh"
 
@@ -24,14 +25,17 @@ __global__ void __launch_bounds__(256)
                          StoreElement{logits, static_cast<int>(gridDim.x) * 8});
 }
 
+constexpr int kHeadK = 5120;  // a constant turns the second rows' addresses into offsets of the loads
+
 template <int CT>
 __global__ void __launch_bounds__(256)
     q6_head_small_t(const unsigned char* codes, const unsigned char* high, const __half* scales, const __nv_bfloat16* x,
-                    __nv_bfloat16* logits, int k, int columns) {
+                    __nv_bfloat16* logits, int, int columns) {
   __shared__ __align__(16) float shared[kDirectMmaBytes<CT> / 4];
   const int row0 = blockIdx.x * 16;
-  direct_mma<Q6, CT>(shared, rows_from<Q6>(RowSplit{codes, high, scales}, row0, k / 64), k, x, columns,
-                     Store{logits + row0, static_cast<int>(gridDim.x) * 16});
+  constexpr int kXAhead = CT == 1 ? 2 : 1;
+  direct_mma<Q6, CT, kXAhead>(shared, rows_from<Q6>(RowSplit{codes, high, scales}, row0, kHeadK / 64), kHeadK, x, columns,
+                              Store{logits + row0, static_cast<int>(gridDim.x) * 16});
 }
 
 template <typename Cfg>

@@ -147,5 +147,5 @@ extern "C" __global__ void __launch_bounds__(128, 3)
   for (int mt = 0; mt < 4; ++mt)
 #pragma unroll
     for (int nt = 0; nt < 4; ++nt)
-      store_tile(to, row + warp_row + mt * 16, column + warp_column + nt * 8, live, add != 0, acc[mt][nt]);
+      store_tile(to, row + warp_row + mt * 16, column + warp_column + nt * 8, live, add != 0, kCodeUnit, acc[mt][nt]);
 }

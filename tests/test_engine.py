@@ -93,6 +93,9 @@ def test_a_tool_that_is_not_there_is_one_clear_error(tmp_path: Path, catalog: Ca
     assert _error(path, catalog) == (
         f"{path}: No such file or directory; expected the engine's ninfer-calibrate. Give its path to --engine"
     )
+    assert _error(Path("a\0b"), catalog) == (
+        "a\0b: embedded null byte; expected the engine's ninfer-calibrate. Give its path to --engine"
+    )
     plain = tmp_path / "plain"
     plain.write_text("", encoding="utf-8")
     assert _error(plain, catalog) == (

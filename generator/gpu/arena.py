@@ -82,13 +82,14 @@ class Arena:
         self._operands = {operand.name: operand for operand in operands}
         self._fill = helper_kernels(arch)
         self._capability = int(arch.removeprefix("sm_").rstrip("af"))
+        self._sizes = {name: operand_bytes(item) for name, item in self._operands.items()}
         self._starts: dict[str, int] = {}
         end = GUARD_BYTES
-        for name, item in self._operands.items():
+        for name, size in self._sizes.items():
             self._starts[name] = end
-            end += -(-operand_bytes(item) // _ALIGN) * _ALIGN + GUARD_BYTES
+            end += -(-size // _ALIGN) * _ALIGN + GUARD_BYTES
         self._slab = cupy.empty(end, cupy.uint8)
-        guards = [0, *(start + operand_bytes(self._operands[name]) for name, start in self._starts.items())]
+        guards = [0, *(start + self._sizes[name] for name, start in self._starts.items())]
         ends = [*self._starts.values(), end]
         self._guards = [(start, last - start, GUARD) for start, last in zip(guards, ends, strict=True)]
         for start, length, byte in self._guards:
@@ -96,11 +97,12 @@ class Arena:
         self._regions: tuple[list[tuple[int, int, int]], tuple[Any, ...]] | None = None
         self._changed = cupy.zeros(1, cupy.uint32)
         self._sums = cupy.zeros(3, cupy.uint32)
+        self._indices: dict[str, tuple[NDArray[np.int64], Any]] = {}
         self.restore(self._operands)
 
     def _buffer(self, name: str) -> Any:
         start = self._starts[name]
-        return self._slab[start : start + operand_bytes(self._operands[name])]
+        return self._slab[start : start + self._sizes[name]]
 
     def restore(self, names: Iterable[str]) -> None:
         """Fill the named operands as declared: inputs with their values, outputs with poison."""
@@ -146,7 +148,10 @@ class Arena:
         """Return the plane's elements at ``indices`` on the host, widened."""
         dtype = np.dtype(DTYPES[self._operands[plane.name].dtype])
         words = self._bytes(plane).view({1: cupy.uint8, 2: cupy.uint16, 4: cupy.uint32}[dtype.itemsize])
-        taken: NDArray[Any] = words[cupy.asarray(indices)].get()
+        known = self._indices.get(plane.name)
+        if known is None or known[0] is not indices:  # the same sample of every schedule's output
+            known = self._indices[plane.name] = (indices, cupy.asarray(indices))
+        taken: NDArray[Any] = words[known[1]].get()
         return taken.view(dtype).astype(np.float64)
 
     def compare(self, reference: Any, plane: Plane) -> Difference:

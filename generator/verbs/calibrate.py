@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ninfer_device_profiles.errors import ProfileError
 from ninfer_device_profiles.location import profile_location
 from ninfer_device_profiles.model import Document
 from ninfer_device_profiles.store import store_profile
@@ -198,12 +199,16 @@ def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int)
             )
         except KeyboardInterrupt:
             progress.close()
-            output.note(f"stopped; finished keys are in {device.journal.path}\nresume: {resume_command(sys.argv)}")
+            output.note(_resumption("stopped; finished keys are in", device.journal.path))
             raise
         finally:
             progress.close()
         folder = arguments.evidence or evidence_folder(arguments.card, device.journal.path)
-        code = _store(arguments, output, catalog, outcomes, folder)
+        try:
+            code = _store(arguments, output, catalog, outcomes, folder)
+        except (GeneratorError, ProfileError, OSError, KeyboardInterrupt):
+            output.note(_resumption("not stored; every key is in", device.journal.path))
+            raise
         device.journal.finish()
     return code
 
@@ -219,6 +224,10 @@ def resume_command(words: list[str]) -> str:
     start = ["python", "-m", "generator"] if program.name == "__main__.py" else [program.name]
     rest = [word for word in words[1:] if word != "--resume"]
     return shlex.join([*start, *rest, "--resume"])
+
+
+def _resumption(where: str, journal: Path) -> str:
+    return f"{where} {journal}\nresume: {resume_command(sys.argv)}"
 
 
 def _pending_lines(work: Workload) -> list[str]:

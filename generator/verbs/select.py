@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from generator.output import Output
 
 
+_MOST = 1000
+"""Largest whole number that ``--what-if`` takes: rounds, and widths of a band, are a handful."""
+
+
 def configure(parser: ArgumentParser) -> None:
     """Add the verb's arguments."""
     names = ", ".join(item.name for item in fields(UnifiedLimits))
@@ -115,8 +119,9 @@ def what_if_limits(texts: Sequence[str]) -> UnifiedLimits:
             number = kind(value)
         except ValueError:
             raise UsageError(f"--what-if {text!r}: {value!r} is not a {kind.__name__}") from None
-        if not kind(0) <= number < float("inf") or (kind is int and number < 1):
-            raise UsageError(f"--what-if {text!r}: expected a number {'from 1' if kind is int else 'from 0'}")
+        if not (1 <= number <= _MOST if kind is int else 0 <= number < float("inf")):
+            reach = f"from 1 to {_MOST}" if kind is int else "from 0"
+            raise UsageError(f"--what-if {text!r}: expected a number {reach}")
         limits = replace(limits, **{name: number})
     return limits
 

@@ -1,116 +1,32 @@
-// The sweep of one CTA over a range of keys, shared by the small-T and the standard prompt kernel.
+// The sweep of one CTA over a range of keys for several row tiles: the small-T kernel with three tokens or more, and the
+// standard prompt kernel. One row tile has a sweep of its own, attn_split.cuh.
 //
 //   out[row] = sum_j p_j V_j, p_j = exp(0.0625 q.k_j - m), m = running maximum, l = sum_j p_j (before rounding)
 //
 // Rows are (token, query head) pairs of one KV head, in 16-row tiles: packed row R is token R / Group, head
 // first_head + R % Group. Q is rotated by H256 and quantised to int8 per row and 64 dims; K codes are expanded to an
-// int8 tile; V codes are decoded to an FP16 tile (code x scale, one rounding); P is rounded to FP16.
+// int8 tile; V codes are decoded to an FP16 tile (code x scale, one rounding), once for all row tiles; P is rounded to FP16.
 //
 // Row tile t is scored by warps t, t + RT (QS = 2: half of a block's keys each) while the other warps decode V; then
 // every warp multiplies P by V for row tile warp % RT and a slice of 256 / (W / RT) value dims. Two CTA barriers a
 // block. One K/V stage: the next block is copied after the first product, or (Early) held in registers from the top
 // of the block.
 //
-// A producer is one warp with some 550 dependent instructions a block, so on parts with more bandwidth an SM than the
-// split count (at most 85) can draw, its latency is the time of a block: on an H200 about 2000 of 2700 cycles. Tried there
-// and dropped, all within 5 % or worse: prefetching the block after next into the L2, turning the warp roles from CTA to
-// CTA, scoring two or four groups at a time, scoring key tile by key tile with Q in registers, decoding four keys at a time.
+// A producer is one warp with some hundred dependent instructions a block, so on parts with more bandwidth an SM than the
+// split count (at most 85) can draw, its latency is most of the time of a block. Tried on an H200 and dropped, all within
+// 5 % or worse: prefetching the block after next into the L2, turning the warp roles from CTA to CTA, scoring two or four
+// groups at a time, scoring key tile by key tile with Q in registers, decoding four keys at a time; for two and three row
+// tiles the sweep of attn_split.cuh, whose warps decode V again for every row tile: 7 to 20 % slower.
 //
-// Shared tiles are XOR-swizzled in 16-byte chunks by the row's low bits: padding would not leave RT 3 under 48 KiB.
+// K and V tiles are XOR-swizzled in 16-byte chunks by the row's low bits: padding would not leave RT 3 under 48 KiB. P lies
+// as the A fragments of P V, which are what a producer's lanes hold.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "attn_ptx.cuh"
+#include "attn_query.cuh"
 #include "cp_async.cuh"
 #include "kv_codes.cuh"
 #include "mma.cuh"
 
 namespace attn {
-
-constexpr int query_heads = 24;
-constexpr int group = 6;  // query heads of a KV head
-constexpr float log2e = 1.4426950408889634f;
-constexpr float softmax_scale = 0.0625f;
-
-// The paged cache of one layer; see kv_codes.cuh for the layout of a plane.
-struct Cache {
-  const unsigned char* key_codes;
-  const __half* key_scales;
-  const unsigned char* value_codes;
-  const __half* value_scales;
-  const int* pages;  // logical page -> physical page
-};
-
-// Query rows of a CTA.
-struct Rows {
-  const __nv_bfloat16* q;  // [tokens][24][256]
-  int first;               // packed row of the CTA's row 0
-  int count;               // rows in use
-  int first_head;
-};
-
-// `x` as a value the compiler knows nothing about: addresses derived from it are formed where they are used, not kept in
-// registers over the whole sweep.
-__device__ __forceinline__ int fresh(int x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
-
-// H256 over a warp: lane holds dims 8 lane .. 8 lane + 7.
-__device__ __forceinline__ void rotate(float (&x)[8], int lane) {
-#pragma unroll
-  for (int stride = 1; stride < 8; stride *= 2) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if ((i & stride) == 0) {
-        const float low = x[i];
-        const float high = x[i + stride];
-        x[i] = low + high;
-        x[i + stride] = low - high;
-      }
-    }
-  }
-#pragma unroll
-  for (int stride = 1; stride < 32; stride *= 2) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float other = __shfl_xor_sync(0xFFFFFFFFu, x[i], stride);
-      x[i] = (lane & stride) == 0 ? x[i] + other : other - x[i];
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 8; ++i) x[i] *= 0.0625f;
-}
-
-// Rotate and quantise 8 dims of a query row per lane: codes in dim order, and the scale of the lane's 64 dims.
-__device__ __forceinline__ uint2 quantise_query(uint4 raw, int lane, float& scale) {
-  float x[8];
-  const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    x[2 * i] = __uint_as_float(words[i] << 16);
-    x[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000u);
-  }
-  rotate(x, lane);
-  float largest = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) largest = fmaxf(largest, fabsf(x[i]));
-#pragma unroll
-  for (int offset = 1; offset < 8; offset *= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, offset));
-  }
-  scale = __fdiv_rn(largest, 127.0f);
-  const float inverse = scale > 0.0f ? __frcp_rn(scale) : 0.0f;
-  unsigned codes[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int code = __float2int_rn(__fmul_rn(x[i], inverse));
-    codes[i] = static_cast<unsigned>(max(-127, min(127, code))) & 0xFFu;
-  }
-  return make_uint2(codes[0] | codes[1] << 8 | codes[2] << 16 | codes[3] << 24,
-                    codes[4] | codes[5] << 8 | codes[6] << 16 | codes[7] << 24);
-}
 
 template <kv::Coding C, int RT, int W, int Bc, int QS, bool Early, bool PvF16, int Group>
 struct Tile {
@@ -125,7 +41,6 @@ struct Tile {
   static constexpr int producers = QS * RT;
   static constexpr int tiles = 32 / (W / RT);  // n8 tiles of a warp's value slice
   static constexpr int score_tiles = Bc / QS / 8;
-  static constexpr int p_chunks = Bc / 8;  // 16-byte chunks of a row of P
 
   static constexpr int q_at = 0;
   static constexpr int k_at = q_at + rows * 256;
@@ -152,18 +67,18 @@ struct Tile {
   float sum_low = 0.0f, sum_high = 0.0f;            // this lane's share
 
   unsigned char* shared;
-  int warp = threadIdx.x / 32;
+  unsigned arena;  // `shared` as an address of cp.async
+  int warp;
   int lane = threadIdx.x % 32;
-  float q_scale[2];                                 // of rows g and g + 8, 64-dim group lane % 4, producers only
+  float q_scale[2];  // of rows g and g + 8, 64-dim group lane % 4, producers only
   Unit keys[kv::packed_keys(C) || Early ? unit_loads : 1];
   uint4 values[Early ? value_loads : 1];
   uint4 scales[Early ? scale_loads : 1];
 
-  __device__ __forceinline__ explicit Tile(unsigned char* arena) : shared(arena) {}
-
-  static __device__ __forceinline__ int swizzled_p(int row, int chunk) {
-    return row * (Bc * 2) + ((chunk ^ (Bc == 32 ? row >> 1 & 3 : row & 7)) << 4);
-  }
+  __device__ __forceinline__ explicit Tile(unsigned char* memory)
+      : shared(memory),
+        arena(static_cast<unsigned>(__cvta_generic_to_shared(memory))),
+        warp(__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0)) {}
 
   static __device__ __forceinline__ Unit load_unit(const unsigned char* from) {
     if constexpr (sizeof(Unit) == 16) {
@@ -177,29 +92,36 @@ struct Tile {
 
   // Start row of block `block` in all planes.
   static __device__ __forceinline__ long long block_row(const Cache& cache, int head, int page, int block) {
-    return kv::page_row(page, head) + block * Bc % kv::page_tokens;
+    return kv::page_row(page, head) + static_cast<unsigned>(block) * Bc % kv::page_tokens;
+  }
+
+  // Where a thread's first unit of keys lies; the i-th is i * threads / 16 keys further, and 8 keys keep the swizzle.
+  static constexpr bool even_units = threads / 16 % 8 == 0;
+  static __device__ __forceinline__ int key_place(int unit) {
+    return unit / 16 * 256 + ((unit % 16 ^ (unit / 16 & 7)) << 4);
+  }
+  static __device__ __forceinline__ int key_place_of(int thread, int i) {
+    return even_units ? key_place(thread) + i * (threads / 16 * 256) : key_place(thread + i * threads);
   }
 
   __device__ __forceinline__ void copy_keys(const Cache& cache, long long row) {
     const int thread = fresh(threadIdx.x);
-    const unsigned char* from = cache.key_codes + row * kv::key_bytes(C);
+    const unsigned char* from = cache.key_codes + row * kv::key_bytes(C) + static_cast<unsigned>(thread) * 16;
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = thread + i * threads;
-      if (key_units % threads != 0 && unit >= key_units) break;
-      const int key = unit / 16;
-      cp_async_cg(shared + k_at + key * 256 + ((unit % 16 ^ (key & 7)) << 4), from + unit * 16);
+      if (key_units % threads != 0 && thread + i * threads >= key_units) break;
+      cp_async_cg_at(arena + k_at + key_place_of(thread, i), from + i * threads * 16);
     }
   }
 
   __device__ __forceinline__ void fetch_keys(const Cache& cache, long long row) {
     const int thread = fresh(threadIdx.x);
-    const unsigned char* from = cache.key_codes + row * kv::key_bytes(C);
+    constexpr int size = static_cast<int>(sizeof(Unit));
+    const unsigned char* from = cache.key_codes + row * kv::key_bytes(C) + static_cast<unsigned>(thread) * size;
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = thread + i * threads;
-      if (key_units % threads != 0 && unit >= key_units) break;
-      keys[i] = load_unit(from + unit * static_cast<int>(sizeof(Unit)));
+      if (key_units % threads != 0 && thread + i * threads >= key_units) break;
+      keys[i] = load_unit(from + i * threads * size);
     }
   }
 
@@ -207,11 +129,8 @@ struct Tile {
     const int thread = fresh(threadIdx.x);
 #pragma unroll
     for (int i = 0; i < unit_loads; ++i) {
-      const int unit = thread + i * threads;
-      if (key_units % threads != 0 && unit >= key_units) break;
-      const int key = unit / 16;
-      *reinterpret_cast<uint4*>(shared + k_at + key * 256 + ((unit % 16 ^ (key & 7)) << 4)) =
-          kv::expand_keys<C>(keys[i]);
+      if (key_units % threads != 0 && thread + i * threads >= key_units) break;
+      *reinterpret_cast<uint4*>(shared + k_at + key_place_of(thread, i)) = kv::product_keys<C>(keys[i]);
     }
   }
 
@@ -224,29 +143,28 @@ struct Tile {
 
   __device__ __forceinline__ void copy_values(const Cache& cache, long long row) {
     const int thread = fresh(threadIdx.x);
-    const unsigned char* from = cache.value_codes + row * kv::value_bytes(C);
+    const unsigned char* from = cache.value_codes + row * kv::value_bytes(C) + static_cast<unsigned>(thread) * 16;
+    const unsigned to = arena + code_at + thread * 16;
 #pragma unroll
     for (int i = 0; i < value_loads; ++i) {
-      const int chunk = thread + i * threads;
-      if (value_chunks % threads != 0 && chunk >= value_chunks) break;
-      cp_async_cg(shared + code_at + chunk * 16, from + chunk * 16);
+      if (value_chunks % threads != 0 && thread + i * threads >= value_chunks) break;
+      cp_async_cg_at(to + i * threads * 16, from + i * threads * 16);
     }
     // Key scales end where value scales begin, so one index runs over both.
 #pragma unroll
     for (int i = 0; i < scale_loads; ++i) {
       const int chunk = thread + i * threads;
-      if (chunk < scale_chunks) cp_async_cg(shared + key_scale_at + chunk * 16, scale_source(cache, row, chunk));
+      if (chunk < scale_chunks) cp_async_cg_at(arena + key_scale_at + chunk * 16, scale_source(cache, row, chunk));
     }
   }
 
   __device__ __forceinline__ void fetch_values(const Cache& cache, long long row) {
     const int thread = fresh(threadIdx.x);
-    const unsigned char* from = cache.value_codes + row * kv::value_bytes(C);
+    const unsigned char* from = cache.value_codes + row * kv::value_bytes(C) + static_cast<unsigned>(thread) * 16;
 #pragma unroll
     for (int i = 0; i < value_loads; ++i) {
-      const int chunk = thread + i * threads;
-      if (value_chunks % threads != 0 && chunk >= value_chunks) break;
-      values[i] = load_once_16(from + chunk * 16);
+      if (value_chunks % threads != 0 && thread + i * threads >= value_chunks) break;
+      values[i] = load_once_16(from + i * threads * 16);
     }
 #pragma unroll
     for (int i = 0; i < scale_loads; ++i) {
@@ -291,7 +209,7 @@ struct Tile {
         if (rows % (batch * W) != 0 && row >= rows) break;
         uint2 codes = make_uint2(0u, 0u);
         float scale = 0.0f;
-        if (row < rows_in.count) codes = quantise_query(raw[i], lane, scale);
+        if (row < rows_in.count) codes = product_query<C>(quantise_query(raw[i], lane, scale), scale);
         const int chunk = lane / 2 ^ (row & 7);
         *reinterpret_cast<uint2*>(shared + q_at + row * 256 + chunk * 16 + lane % 2 * 8) = codes;
         if (lane % 8 == 0) row_scales[row * 4 + lane / 8] = scale * softmax_scale;
@@ -315,35 +233,37 @@ struct Tile {
     const int half = warp / RT;
     const int key_offset = half * (Bc / QS);
     float s[score_tiles][4] = {};
+    const int start[4] = {fresh(dot_start), fresh(dot_start), fresh(dot_start), fresh(dot_start)};
+    const int row = row_tile * 16 + lane / 4;
+    const unsigned char* key_scales = shared + key_scale_at + (key_offset + lane % 4 * 2) * 8;
+    const int query_row = row_tile * 16 + (lane & 15);
+    const int key_row = key_offset + (lane & 7);
     // Unrolled, the compiler loads all groups of Q and K ahead and runs out of registers.
 #pragma unroll 1
     for (int g = 0; g < 4; ++g) {
       unsigned a[2][4];
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
-        const int row = row_tile * 16 + (lane & 15);
         const int chunk = g * 4 + step * 2 + lane / 16;
-        ldmatrix_x4(a[step], shared + q_at + row * 256 + ((chunk ^ (row & 7)) << 4));
+        ldmatrix_x4(a[step], shared + q_at + query_row * 256 + ((chunk ^ (lane & 7)) << 4));
       }
       const float q_top = __shfl_sync(0xFFFFFFFFu, q_scale[0], (lane & 28) + g);
       const float q_bottom = __shfl_sync(0xFFFFFFFFu, q_scale[1], (lane & 28) + g);
+      const unsigned char* keys_of_group = shared + k_at + key_row * 256 + ((g * 4 + lane / 8 ^ (lane & 7)) << 4);
 #pragma unroll
       for (int tile = 0; tile < score_tiles; ++tile) {
-        const __half* key_scale = reinterpret_cast<const __half*>(shared + key_scale_at) +
-                                  (key_offset + tile * 8 + lane % 4 * 2) * 4 + g;
+        const __half* key_scale = reinterpret_cast<const __half*>(key_scales + tile * 64) + g;
         const float even = __half2float(key_scale[0]);
         const float odd = __half2float(key_scale[4]);
-        const int key = key_offset + tile * 8 + (lane & 7);
         unsigned b[4];
-        ldmatrix_x4(b, shared + k_at + key * 256 + ((g * 4 + lane / 8 ^ (key & 7)) << 4));
-        // |dot| < 2^22, so sums that start at 1.5 x 2^23 as bits read as that float plus the dot.
-        int dot[4] = {0x4B400000, 0x4B400000, 0x4B400000, 0x4B400000};
-        mma_s8_16832(dot, a[0], b[0], b[1]);
+        ldmatrix_x4(b, keys_of_group + tile * 8 * 256);
+        int dot[4];
+        mma_s8_16832_from(dot, a[0], b[0], b[1], start);
         mma_s8_16832(dot, a[1], b[2], b[3]);
-        s[tile][0] += q_top * even * (__int_as_float(dot[0]) - 12582912.0f);
-        s[tile][1] += q_top * odd * (__int_as_float(dot[1]) - 12582912.0f);
-        s[tile][2] += q_bottom * even * (__int_as_float(dot[2]) - 12582912.0f);
-        s[tile][3] += q_bottom * odd * (__int_as_float(dot[3]) - 12582912.0f);
+        s[tile][0] = __fmaf_rn(q_top * even, dot_value(dot[0]), s[tile][0]);
+        s[tile][1] = __fmaf_rn(q_top * odd, dot_value(dot[1]), s[tile][1]);
+        s[tile][2] = __fmaf_rn(q_bottom * even, dot_value(dot[2]), s[tile][2]);
+        s[tile][3] = __fmaf_rn(q_bottom * odd, dot_value(dot[3]), s[tile][3]);
       }
     }
     if (masked) {
@@ -368,7 +288,6 @@ struct Tile {
       top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFu, top, offset));
       bottom = fmaxf(bottom, __shfl_xor_sync(0xFFFFFFFFu, bottom, offset));
     }
-    const int row = row_tile * 16 + lane / 4;
     if constexpr (QS == 2) {
       float* peer = reinterpret_cast<float*>(shared + peer_at);
       if (lane % 4 == 0) {
@@ -393,18 +312,23 @@ struct Tile {
       alpha[row] = alpha_top;
       alpha[row + 8] = alpha_bottom;
     }
+    uint4* to = reinterpret_cast<uint4*>(shared + p_at) + (row_tile * (Bc / 16) + key_offset / 16) * 32 + lane;
 #pragma unroll
-    for (int tile = 0; tile < score_tiles; ++tile) {
-      const float p0 = exp2_fast(s[tile][0] * log2e - base_top);
-      const float p1 = exp2_fast(s[tile][1] * log2e - base_top);
-      const float p2 = exp2_fast(s[tile][2] * log2e - base_bottom);
-      const float p3 = exp2_fast(s[tile][3] * log2e - base_bottom);
-      sum_low += p0 + p1;
-      sum_high += p2 + p3;
-      const int chunk = key_offset / 8 + tile;
-      *reinterpret_cast<__half2*>(shared + p_at + swizzled_p(row, chunk) + lane % 4 * 4) = __floats2half2_rn(p0, p1);
-      *reinterpret_cast<__half2*>(shared + p_at + swizzled_p(row + 8, chunk) + lane % 4 * 4) =
-          __floats2half2_rn(p2, p3);
+    for (int step = 0; step < score_tiles / 2; ++step) {
+      unsigned fragment[4];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float(&from)[4] = s[2 * step + e];
+        const float p0 = exp2_fast(from[0] * log2e - base_top);
+        const float p1 = exp2_fast(from[1] * log2e - base_top);
+        const float p2 = exp2_fast(from[2] * log2e - base_bottom);
+        const float p3 = exp2_fast(from[3] * log2e - base_bottom);
+        sum_low += p0 + p1;
+        sum_high += p2 + p3;
+        fragment[2 * e] = kv::half2_bits(__floats2half2_rn(p0, p1));
+        fragment[2 * e + 1] = kv::half2_bits(__floats2half2_rn(p2, p3));
+      }
+      to[step * 32] = make_uint4(fragment[0], fragment[1], fragment[2], fragment[3]);
     }
   }
 
@@ -437,22 +361,28 @@ struct Tile {
     const float* alpha = reinterpret_cast<const float*>(shared + alpha_at) + row_tile * 16 + lane / 4;
     const float top = alpha[0];
     const float bottom = alpha[8];
+    const bool changed = __any_sync(0xFFFFFFFFu, top != 1.0f || bottom != 1.0f);
     unsigned p[Bc / 16][4];
 #pragma unroll
     for (int step = 0; step < Bc / 16; ++step) {
-      ldmatrix_x4(p[step], shared + p_at + swizzled_p(row_tile * 16 + (lane & 15), step * 2 + lane / 16));
+      const uint4 from = reinterpret_cast<const uint4*>(shared + p_at)[(row_tile * (Bc / 16) + step) * 32 + lane];
+      p[step][0] = from.x;
+      p[step][1] = from.y;
+      p[step][2] = from.z;
+      p[step][3] = from.w;
+    }
+    if (changed) {
+#pragma unroll
+      for (int t = 0; t < tiles; ++t) {
+        acc[t][0] *= top;
+        acc[t][1] *= top;
+        acc[t][2] *= bottom;
+        acc[t][3] *= bottom;
+      }
     }
 #pragma unroll
     for (int pair = 0; pair < tiles / 2; ++pair) {
       unsigned block[2][2] = {};
-#pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        float(&c)[4] = acc[pair * 2 + t];
-        c[0] *= top;
-        c[1] *= top;
-        c[2] *= bottom;
-        c[3] *= bottom;
-      }
 #pragma unroll
       for (int step = 0; step < Bc / 16; ++step) {
         const int key = step * 16 + (lane & 15);
@@ -544,6 +474,15 @@ struct Tile {
         }
       }
       multiply_values();
+    }
+  }
+
+  // Store the sums of row g (half 0) or g + 8 to the 256 floats of its row.
+  __device__ __forceinline__ void store(float* row, int half) const {
+    float* to = row + warp / RT * tiles * 8 + lane % 4 * 2;
+#pragma unroll
+    for (int t = 0; t < tiles; ++t) {
+      *reinterpret_cast<float2*>(to + t * 8) = make_float2(acc[t][half * 2], acc[t][half * 2 + 1]);
     }
   }
 

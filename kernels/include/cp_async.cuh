@@ -18,6 +18,11 @@ __device__ __forceinline__ void cp_async_cg(void* shared, const void* global) {
                : "memory");
 }
 
+// The same to a 32-bit shared address.
+__device__ __forceinline__ void cp_async_cg_at(unsigned shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+
 // Copy 16 bytes past L1, or write zeros where `live` is false (global must still be a valid address).
 __device__ __forceinline__ void cp_async_cg_or_zero(void* shared, const void* global, bool live) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
@@ -65,11 +70,4 @@ __device__ __forceinline__ uint4 load_once_16(const void* global) {
                : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                : "l"(global));
   return value;
-}
-
-// 16 bytes into `value` if `wanted`, else `value` stays as it is.
-__device__ __forceinline__ void load_16_if(uint4& value, const void* global, bool wanted) {
-  asm("{.reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];}"
-      : "+r"(value.x), "+r"(value.y), "+r"(value.z), "+r"(value.w)
-      : "l"(global), "r"(static_cast<int>(wanted)));
 }

@@ -1,4 +1,4 @@
-// Projections without a tile pipeline: per-row dot products on the FP32 units, and the small-T MMA with direct loads.
+// Projections without a tile pipeline: per-row dot products on the FP32 units.
 //
 //   sum[t][r] = sum_k scale(r, k / 64) * code(r, k) * x[t][k],  FP32 sums
 //
@@ -12,10 +12,8 @@
 //   row_block     8 rows, 8 columns; x staged a slab at a time, weights straight from global memory
 //   gemv_split    one column; W warps share each row, R rows a CTA (GEMV R1W8, R4W1), nothing staged
 //   split_slabs   exact columns; the warps share every 1024-element slab (split4, split2), nothing staged
-//   direct_mma    16 rows a CTA, 8 warps stride over the groups, c8/c16/c32 (5.4)
 //
-// The first six hand single elements to `epilogue(row, token, sum)`, row counted from the start of `w`; direct_mma hands
-// 16-byte vectors to the epilogues of tile_store.cuh.
+// All hand single elements to `epilogue(row, token, sum)`, row counted from the start of `w`.
 #pragma once
 #include "cp_async.cuh"
 #include "mma.cuh"
@@ -407,94 +405,4 @@ __device__ __forceinline__ void split_slabs(float* shared, RowSplit w, int row0,
     for (int i = 0; i < W; ++i) total += shared[i * R * T + threadIdx.x];
     epilogue(row0 + threadIdx.x / T, threadIdx.x % T, total);
   }
-}
-
-// Small-T MMA with direct loads: 16 rows a CTA of 256 threads, up to 8 CT columns. Warp w takes groups w, w + 8, ... with the
-// codes of the next one on their way. K order inside a group as in small_t_mma.cuh: lane l of four owns k = 16 l .. 16 l + 15.
-// `shared` has kDirectMmaBytes<CT> bytes; `w` begins at the CTA's first row and the epilogue's output too.
-template <int CT>
-constexpr int kDirectMmaBytes = 8 * tile_bytes(16, 8 * CT);
-
-template <typename Format, int CT, typename Epilogue>
-__device__ __forceinline__ void direct_mma(float* shared, RowSplit w, int k, const __nv_bfloat16* x, int columns,
-                                           const Epilogue& epilogue) {
-  static_assert(CT == 1 || CT == 2 || CT == 4, "c8, c16 and c32 are 1, 2 and 4 column tiles");
-  constexpr int kHalves = 2;
-  struct Rows {  // codes of rows g and g + 8 in one group
-    uint2 low[kHalves];
-    unsigned high[kHalves];
-    __half scale[kHalves];
-  };
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, l = lane % 4;
-  const int groups = k / 64;
-  const auto read_rows = [&](int group) {
-    Rows rows;
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const unsigned at = (g + 8 * half) * groups + group;
-      rows.low[half] = load_once_8(w.codes + (at * 32 + l * 8));
-      rows.high[half] = 0;
-      if constexpr (Format::kHighBytes == 8)
-        rows.high[half] = __ldg(reinterpret_cast<const unsigned short*>(w.high) + (at * 4 + l));
-      if constexpr (Format::kHighBytes == 16) rows.high[half] = __ldg(reinterpret_cast<const unsigned*>(w.high) + (at * 4 + l));
-      rows.scale[half] = __ldg(w.scales + at);
-    }
-    return rows;
-  };
-  unsigned from[CT];  // columns past the last one repeat it; their sums are not stored
-#pragma unroll
-  for (int ct = 0; ct < CT; ++ct) from[ct] = min(ct * 8 + g, columns - 1) * k + 16 * l;
-
-  float sums[CT][4] = {};
-  Rows next = read_rows(warp);
-#pragma unroll 1
-  for (int group = warp; group < groups; group += 8) {
-    const Rows rows = next;
-    if (group + 8 < groups) next = read_rows(group + 8);
-    uint4 x0[CT], x1[CT];
-#pragma unroll
-    for (int ct = 0; ct < CT; ++ct) {
-      const uint4* const values = reinterpret_cast<const uint4*>(x + (from[ct] + group * 64));
-      x0[ct] = __ldg(values);
-      x1[ct] = __ldg(values + 1);
-    }
-    unsigned a[4][4];  // by product, then fragment word
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-#pragma unroll
-      for (int word = 0; word < 2; ++word) {
-        unsigned pairs[4];
-        decode8_pairs<Format>(word ? rows.low[half].y : rows.low[half].x, rows.high[half] >> word * Format::kHighBytes, pairs);
-        a[word * 2][half] = pairs[0], a[word * 2][half + 2] = pairs[1];
-        a[word * 2 + 1][half] = pairs[2], a[word * 2 + 1][half + 2] = pairs[3];
-      }
-    }
-    const float scale[2] = {__half2float(rows.scale[0]), __half2float(rows.scale[1])};
-#pragma unroll
-    for (int ct = 0; ct < CT; ++ct) {
-      float products[4] = {};
-      mma_bf16_16816(products, a[0], x0[ct].x, x0[ct].y);
-      mma_bf16_16816(products, a[1], x0[ct].z, x0[ct].w);
-      mma_bf16_16816(products, a[2], x1[ct].x, x1[ct].y);
-      mma_bf16_16816(products, a[3], x1[ct].z, x1[ct].w);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[ct][i] = fmaf(products[i], scale[i / 2], sums[ct][i]);
-    }
-  }
-
-  constexpr int kPitch = 16 + kTilePad, kPartial = kPitch * 8 * CT;
-#pragma unroll
-  for (int ct = 0; ct < CT; ++ct)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      shared[warp * kPartial + (ct * 8 + 2 * l + i % 2) * kPitch + g + i / 2 * 8] = sums[ct][i];
-  __syncthreads();
-  for (int i = threadIdx.x; i < kPartial; i += 256) {
-    float total = shared[i];
-#pragma unroll
-    for (int from_warp = 1; from_warp < 8; ++from_warp) total += shared[from_warp * kPartial + i];
-    shared[i] = total;
-  }
-  __syncthreads();
-  store_tile<16, 256>(shared, columns, 0, epilogue);
 }

@@ -4,10 +4,10 @@
 // row: L * (token in page + 64 * (head + 4 * page)). Keys carry 4 FP16 scales a row (64 dims each), values 4 (int8)
 // or 8 (4-bit, 32 dims each).
 //
-// Every packed key code is a 4-bit index into a 16-entry table of int8 codes, so one lookup serves all codings:
+// Every packed key code is a 4-bit index, its upper bit the sign, into 16 magnitudes, so one lookup serves all codings:
 //   rk4v4      sign << 3 | magnitude into the Lloyd code book
 //   rk4v4_e8   two's complement
-//   rk2v4_e8   root coordinate x 4 + axis + 5 (0..10), into the rounded products of the block's radius
+//   rk2v4_e8   root coordinate x 4 + axis (-5..5) in two's complement, into the rounded products of the block's radius
 #pragma once
 #include <cuda_fp16.h>
 
@@ -33,14 +33,14 @@ struct RootTable {
   unsigned word[256];
 };
 
-// One word a root: nibble d holds the coordinate of dim d, times 4, plus 5.
+// One word a root: nibble d holds the coordinate of dim d, times 4, plus 8: two's complement with the upper bit inverted.
 constexpr RootTable make_roots() {
   RootTable table = {};
   int r = 0;
   for (int i = 0; i < 8; ++i) {
     for (int j = i + 1; j < 8; ++j) {
       for (int signs = 0; signs < 4; ++signs) {
-        unsigned word = 0x55555555u;
+        unsigned word = 0x88888888u;
         word += (signs & 2) != 0 ? 4u << (4 * i) : -(4u << (4 * i));
         word += (signs & 1) != 0 ? 4u << (4 * j) : -(4u << (4 * j));
         table.word[r++] = word;
@@ -53,11 +53,11 @@ constexpr RootTable make_roots() {
     for (int d = 0; d < 7; ++d) {
       const bool plus = (bits >> d & 1) != 0;
       minus += plus ? 0 : 1;
-      word |= (plus ? 7u : 3u) << (4 * d);
+      word |= (plus ? 10u : 6u) << (4 * d);
     }
-    table.word[r++] = word | (minus % 2 == 0 ? 7u : 3u) << 28;
+    table.word[r++] = word | (minus % 2 == 0 ? 10u : 6u) << 28;
   }
-  for (; r < 256; ++r) table.word[r] = 0x55555555u;
+  for (; r < 256; ++r) table.word[r] = 0x88888888u;
   return table;
 }
 
@@ -65,19 +65,18 @@ struct alignas(16) RadiusTable {
   unsigned word[16][4];
 };
 
-// Entry v of radius k: rint((v - 5) * 2^((k - 11) / 3)), the factor to 4 decimals; radius 0 is all zeros.
+// Entries x and 16 - x of radius k: rint(x * 2^((k - 11) / 3)) for x to 5, the factor to 4 decimals; radius 0 is all zeros.
 constexpr RadiusTable make_radii() {
   constexpr int factor[16] = {0,    992,  1250, 1575,  1984,  2500,  3150,  3969,
                                 5000, 6300, 7937, 10000, 12599, 15874, 20000, 25198};
   RadiusTable table = {};
   for (int k = 0; k < 16; ++k) {
-    for (int v = 0; v <= 10; ++v) {
-      const int magnitude = (v < 5 ? 5 - v : v - 5) * factor[k];
-      int code = magnitude / 10000;
-      const int rest = magnitude % 10000;
+    for (int x = 1; x <= 5; ++x) {
+      int code = x * factor[k] / 10000;
+      const int rest = x * factor[k] % 10000;
       if (rest > 5000 || (rest == 5000 && code % 2 != 0)) ++code;
-      const unsigned byte = static_cast<unsigned>(v < 5 ? -code : code) & 0xFFu;
-      table.word[k][v / 4] |= byte << (8 * (v % 4));
+      table.word[k][x / 4] |= static_cast<unsigned>(code) << (8 * (x % 4));
+      table.word[k][(16 - x) / 4] |= static_cast<unsigned>(code) << (8 * ((16 - x) % 4));
     }
   }
   return table;
@@ -86,34 +85,50 @@ constexpr RadiusTable make_radii() {
 __device__ const RootTable roots = make_roots();
 __device__ const RadiusTable radii = make_radii();
 
-// The four int8 codes that the low four nibbles of `nibbles` index in the 16 bytes of `table`.
-__device__ __forceinline__ unsigned lookup4(unsigned nibbles, uint4 table) {
-  const unsigned select = nibbles & 0x7777u;
-  const unsigned low = __byte_perm(table.x, table.y, select);
-  const unsigned high = __byte_perm(table.z, table.w, select);
-  const unsigned take = __byte_perm(0xFF00u, 0u, nibbles >> 3 & 0x1111u);
-  return (low & ~take) | (high & take);
+// `prmt` in its general form: a selector nibble of 8 + i gives the sign of byte i, eight times.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-prmt
+__device__ __forceinline__ unsigned permute(unsigned low, unsigned high, unsigned select) {
+  unsigned value;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(value) : "r"(low), "r"(high), "r"(select));
+  return value;
+}
+
+// The four int8 codes that the low four nibbles of `nibbles` index, `flipped` being `nibbles` with bit 3 of each inverted.
+// Nibbles 0 to 7 index the first 8 bytes of `table`, codes; 8 to 15 the others, codes with the sign left out. All are 0 to
+// 127, so a nibble of the other half selects a sign, 0.
+__device__ __forceinline__ unsigned lookup4(unsigned nibbles, unsigned flipped, uint4 table) {
+  const unsigned plus = permute(table.x, table.y, nibbles);
+  const unsigned minus = permute(table.z, table.w, flipped);
+  return plus + 0x80808080u - minus ^ 0x80808080u;
+}
+
+// Eight codes.
+__device__ __forceinline__ uint2 lookup8(unsigned nibbles, unsigned flipped, uint4 table) {
+  return make_uint2(lookup4(nibbles, flipped, table), lookup4(nibbles >> 16, flipped >> 16, table));
 }
 
 template <Coding C>
 __device__ __forceinline__ uint4 nibble_codes() {
   static_assert(C == rk4v4 || C == rk4v4_e8, "only 4-bit key codings have one table for all rows");
   if constexpr (C == rk4v4) {
-    return make_uint4(0x2C1F1206u, 0x7F604B3Au, 0xD4E1EEFAu, 0x81A0B5C6u);
+    return make_uint4(0x2C1F1206u, 0x7F604B3Au, 0x2C1F1206u, 0x7F604B3Au);
   } else {
-    return make_uint4(0x03020100u, 0x07060504u, 0xFBFAF9F8u, 0xFFFEFDFCu);
+    return make_uint4(0x03020100u, 0x07060504u, 0x05060708u, 0x01020304u);
   }
 }
 
 // Eight int8 codes of one rk2v4_e8 block: root byte low, radius and axis byte high. Invalid roots decode to zeros.
-__device__ __forceinline__ uint2 e8_block(unsigned code) {
+__device__ __forceinline__ uint2 e8_block(unsigned code, const unsigned* root_words, const uint4* radius_words) {
   const unsigned root = code & 0xFFu;
   const unsigned radius = root < 240u ? code >> 12 & 0xFu : 0u;
-  const unsigned axis = 1u << (4 * (code >> 9 & 7u));
-  unsigned nibbles = roots.word[root];
-  nibbles = (code & 0x100u) != 0 ? nibbles - axis : nibbles + axis;
-  const uint4 table = *reinterpret_cast<const uint4*>(radii.word[radius]);
-  return make_uint2(lookup4(nibbles, table), lookup4(nibbles >> 16, table));
+  const unsigned axis = 1u << (code >> 7 & 28u);
+  unsigned biased = root_words[root];
+  biased = (code & 0x100u) != 0 ? biased - axis : biased + axis;
+  return lookup8(biased ^ 0x88888888u, biased, radius_words[radius]);
+}
+
+__device__ __forceinline__ uint2 e8_block(unsigned code) {
+  return e8_block(code, roots.word, reinterpret_cast<const uint4*>(radii.word));
 }
 
 // Storage of 16 consecutive key codes of a row: the unit in which keys are loaded and expanded.
@@ -145,8 +160,20 @@ __device__ __forceinline__ uint4 expand_keys(typename KeyUnit<C>::type unit) {
     return make_uint4(low.x, low.y, high.x, high.y);
   } else {
     const uint4 table = nibble_codes<C>();
-    return make_uint4(lookup4(unit.x, table), lookup4(unit.x >> 16, table), lookup4(unit.y, table),
-                          lookup4(unit.y >> 16, table));
+    const uint2 low = lookup8(unit.x, unit.x ^ 0x88888888u, table);
+    const uint2 high = lookup8(unit.y, unit.y ^ 0x88888888u, table);
+    return make_uint4(low.x, low.y, high.x, high.y);
+  }
+}
+
+// The same for a product with queries that follow: of rk4v4_e8 the codes times 16, of every 8 dims the even, then the odd.
+template <Coding C>
+__device__ __forceinline__ uint4 product_keys(typename KeyUnit<C>::type unit) {
+  if constexpr (C == rk4v4_e8) {
+    constexpr unsigned upper = 0xF0F0F0F0u;
+    return make_uint4(unit.x << 4 & upper, unit.x & upper, unit.y << 4 & upper, unit.y & upper);
+  } else {
+    return expand_keys<C>(unit);
   }
 }
 
@@ -165,10 +192,47 @@ __device__ __forceinline__ unsigned half2_bits(__half2 value) {
 constexpr unsigned byte_bias = 0x64806480u;    // 1024 + 128, twice
 constexpr unsigned nibble_bias = 0x64086408u;  // 1024 + 8, twice
 
+// Two halves in a word: the intrinsics take them apart.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#half-precision-floating-point-instructions
+__device__ __forceinline__ unsigned sub_halves(unsigned a, unsigned b) {
+  unsigned value;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+  return value;
+}
+__device__ __forceinline__ unsigned mul_halves(unsigned a, unsigned b) {
+  unsigned value;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(value) : "r"(a), "r"(b));
+  return value;
+}
+__device__ __forceinline__ unsigned fma_halves(unsigned a, unsigned b, unsigned c) {
+  unsigned value;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(value) : "r"(a), "r"(b), "r"(c));
+  return value;
+}
+
+__device__ __forceinline__ float low_half(unsigned halves) {
+  float value;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}" : "=f"(value) : "r"(halves));
+  return value;
+}
+__device__ __forceinline__ float high_half(unsigned halves) {
+  float value;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(value) : "r"(halves));
+  return value;
+}
+
 // 0x64 as the upper byte of a half makes its lower byte an integer over 1024: subtracting the bias is exact, so the
 // product with the scale is the only rounding.
+__device__ __forceinline__ unsigned scaled(unsigned biased, unsigned bias, unsigned scale) {
+  return mul_halves(sub_halves(biased, bias), scale);
+}
 __device__ __forceinline__ unsigned scaled(unsigned biased, unsigned bias, __half2 scale) {
-  return half2_bits(__hmul2(__hsub2(bits_half2(biased), bits_half2(bias)), scale));
+  return scaled(biased, bias, half2_bits(scale));
+}
+
+// The same where the lower byte holds 16 (code + 8), so that `biased` is 1024 + 128 + 16 code: / 16 - 72 is exact too.
+__device__ __forceinline__ unsigned scaled_sixteenth(unsigned biased, unsigned scale) {
+  return mul_halves(fma_halves(biased, 0x2C002C00u, 0xD480D480u), scale);
 }
 
 // Eight int8 codes (two words) times `scale`, as eight FP16 in dim order.

@@ -28,6 +28,15 @@ __device__ __forceinline__ void mma_s8_16832_first(int (&d)[4], const unsigned (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(0));
 }
 
+// d = a * b + start.
+__device__ __forceinline__ void mma_s8_16832_from(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
+                                                  const int (&start)[4]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(start[0]), "r"(start[1]), "r"(start[2]),
+        "r"(start[3]));
+}
+
 // Four 8x8 matrices of 16-bit elements from shared memory; lane i gives the address of row i mod 8 of matrix i / 8.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#warp-level-matrix-instructions-ldmatrix
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {

@@ -35,9 +35,10 @@ struct Destination {
   int first_stride, second_stride;  // elements from one token to the next
 };
 
-// Store one m16n8 tile of sums of codes times 64: `row` is its first row, `column` its first column, `live` the columns that exist. Lanes of
-// neighbouring rows swap a value so that each stores two rows of one column. With `add`, out = bf16(float(out) + acc).
-__device__ __forceinline__ void store_tile(const Destination& to, int row, int column, int live, bool add,
+// Store one m16n8 tile of sums times `unit`, a power of two: `row` is its first row, `column` its first column, `live` the columns
+// that exist. Lanes of neighbouring rows swap a value so that each stores two rows of one column. With `add`,
+// out = bf16(float(out) + acc * unit).
+__device__ __forceinline__ void store_tile(const Destination& to, int row, int column, int live, bool add, float unit,
                                            const float (&acc)[4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, l = lane % 4;
   const bool second = row >= to.split;
@@ -49,7 +50,7 @@ __device__ __forceinline__ void store_tile(const Destination& to, int row, int c
   for (int half = 0; half < 2; ++half) {
     const float mine = odd ? acc[2 * half + 1] : acc[2 * half];
     const float theirs = __shfl_xor_sync(0xFFFFFFFFu, odd ? acc[2 * half] : acc[2 * half + 1], 4);
-    float low = (odd ? theirs : mine) * kCodeUnit, high = (odd ? mine : theirs) * kCodeUnit;
+    float low = (odd ? theirs : mine) * unit, high = (odd ? mine : theirs) * unit;
     const int t = column + 2 * l + odd;
     if (t < live) {
       unsigned* const out =

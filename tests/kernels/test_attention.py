@@ -74,13 +74,21 @@ def test_a_text_that_is_no_tier_is_refused() -> None:
     assert str(caught.value) == "attention tier 'fast': expected <warps>x<CTAs per SM>x<key block>[d][q][e]"
 
 
-def test_static_arenas_fit_48_kib_and_all_arenas_two_to_an_sm_of_100_kib_where_the_tier_asks_for_two() -> None:
+@pytest.mark.parametrize("coding", CODINGS)
+def test_static_arenas_fit_48_kib_and_all_arenas_two_to_an_sm_of_100_kib_where_the_tier_asks_for_two(
+    coding: str,
+) -> None:
     for tiles, tiers in TIERS.items():
         for item in tiers:
             tier = Tier.parse(item.schedule)
-            size = tier.shared_bytes(tiles)
+            size = tier.shared_bytes(tiles, coding)
             assert tier.dynamic or size <= 48 * 1024
             assert min(tier.ctas, 2) * (size + 1024) <= 100 * 1024
+
+
+def test_the_reduction_may_start_before_the_splits_end() -> None:
+    main, reduce = SmallCall(coding="int8", tokens=1, envelope=8192, out="out").launches(asker(), H200)
+    assert (main.dependent, reduce.dependent) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from generator.core.route import COMPILED, I32, Buf, DeviceFacts, RouteKey, Schedule
+from kernels import ROOT
 from kernels.reference.ternary import project, quantise_small, quantise_tile
 from kernels.t2_i8_route import FAMILY as ROUTE
 from kernels.t2_i8_small import FAMILY as SMALL
@@ -92,7 +93,34 @@ def test_each_span_of_a_wide_small_route_asks_the_key_of_its_shape() -> None:
     assert asked[1:3] == [("t2_i8_small/4096+12288x5120", 32), ("t2_i8_small/4096+12288x5120", 16)]
     assert asked[-1] == ("t2_i8_small/5120x17408", 16)
     assert len(launches) == 12
-    assert launches[2].args[4:6] == (Buf("gdn.small_codes", 32 * 64), Buf("gdn.small_scales", 32))
+    assert launches[2].args[4:6] == (Buf("gdn.small_codes", 32 * 64), Buf("gdn.small_scales", 64))
+
+
+def test_a_projection_that_fills_the_device_begins_while_the_kernel_before_it_runs() -> None:
+    gate_up, down = (route.operation for route in SMALL.routes[3:5])
+    assert gate_up is not None
+    assert down is not None
+    assert [launch.dependent for launch in gate_up.plan(1, compiled, H200)] == [False, True]
+    assert [launch.dependent for launch in down.plan(1, compiled, H200)] == [False, False]
+    for multiprocessors, dependent in ((320 // 3, True), (320 // 3 + 1, False)):
+        device = DeviceFacts(capability=90, multiprocessors=multiprocessors)
+        assert [launch.dependent for launch in down.plan(1, compiled, device)] == [False, dependent]
+
+
+def test_the_tile_route_overlaps_nothing() -> None:
+    assert LAYER is not None
+    assert not any(launch.dependent for launch in LAYER.plan(192, lambda _key, _width: Schedule("tile"), H200))
+
+
+def test_the_projection_reads_activations_after_the_kernel_before_has_ended() -> None:
+    source = (ROOT / "t2_i8_small.cu").read_text()
+    _, quantise, project_small = source.split("__launch_bounds__")
+    assert "  allow_dependents();" in quantise
+    assert "wait_for_kernel_before();" not in quantise
+    steps = ("fetch(slab, slab);", "  allow_dependents();", "  wait_for_kernel_before();", "read_x(j, ", "store_tile(")
+    places = [project_small.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "x_codes" not in project_small[project_small.index("{") : places[2]]
 
 
 def test_the_tile_route_launches_each_parent() -> None:

@@ -139,3 +139,20 @@ def test_a_second_run_on_the_board_is_exit_1_and_touches_nothing(
         assert path.read_text() == "what the other run has measured\n"
     assert {item.name for item in tmp_path.rglob("*") if item.is_file()} == {"toy.jsonl", "toy.jsonl.lock"}
     assert calibrate(out, "--allow-busy", "--quiet") == 0
+
+
+def test_a_run_whose_profile_cannot_be_stored_is_resumed_and_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, out = tmp_path / "journals" / "toy.jsonl", tmp_path / "folder"
+    out.mkdir()
+    assert calibrate(out, "--quiet", "--evidence", str(tmp_path / "e")) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"not stored; every key is in {journal}",
+        "resume: ninfer-calibrate --only q4_linear_add --resume",
+        f"ninfer-calibrate: {out}: no regular file; a profile file is one. Name another path.",
+    ]
+    monkeypatch.setattr(MadeUpRun, "fail_at", (KEY, 8))  # nothing is timed again
+    assert calibrate(tmp_path / "p.json", "--quiet", "--resume") == 0
+    assert (tmp_path / "p.json").is_file()
+    assert not journal.exists()

@@ -191,7 +191,9 @@ def test_what_if_lists_cells_that_would_move(checkout: Path, tmp_path: Path, com
         ("margin=1", "expected NAME=VALUE with one of min_gain, max_loss, tick_us, rounds, least_widths"),
         ("min_gain=much", "'much' is not a float"),
         ("min_gain=nan", "expected a number from 0"),
-        ("rounds=0", "expected a number from 1"),
+        ("rounds=0", "expected a number from 1 to 1000"),
+        ("rounds=99999999999999999999", "expected a number from 1 to 1000"),
+        ("least_widths=1001", "expected a number from 1 to 1000"),
     ],
 )
 def test_a_what_if_of_no_number_is_a_usage_error(checkout: Path, command: Command, text: str, message: str) -> None:
