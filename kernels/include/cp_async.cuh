@@ -71,3 +71,10 @@ __device__ __forceinline__ uint4 load_once_16(const void* global) {
                : "l"(global));
   return value;
 }
+
+// 16 bytes into `value` if `wanted`, else `value` stays as it is.
+__device__ __forceinline__ void load_16_if(uint4& value, const void* global, bool wanted) {
+  asm("{.reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];}"
+      : "+r"(value.x), "+r"(value.y), "+r"(value.z), "+r"(value.w)
+      : "l"(global), "r"(static_cast<int>(wanted)));
+}
