@@ -136,9 +136,10 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
       cp_async_ca_if<kSlabScales>(to + small_to, small_from + at * kSlabScales, has_scale);
       if constexpr (kHighCopies > 0) cp_async_cg_if(to + small_to, small_from + at * kSlabHigh, has_high);
     }
+    // Through L1: the two or three CTAs of a multiprocessor read the same x at about the same time.
 #pragma unroll
     for (int j = 0; j < kXCopies; ++j)
-      cp_async_cg_if(to + x_to + j * kColumnStep * Shared::kXPitch, x_from + (j * x_step + at * (KW * 64)), has_x(j));
+      cp_async_ca_if<16>(to + x_to + j * kColumnStep * Shared::kXPitch, x_from + (j * x_step + at * (KW * 64)), has_x(j));
   };
 
   // Codes decode cheapest in pairs (0,4) (1,5) ...; x follows on its way to shared memory. With more columns, and where x goes
