@@ -195,7 +195,9 @@ __device__ __forceinline__ void small_t_mma(unsigned char* shared, RowSplit w, c
     }
 #pragma unroll
     for (int j = 0; j < kXCopies; ++j)
-      if (has_x(j)) *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) = kStrided ? strided(from.x[j]) : from.x[j];
+      if (has_x(j))
+        *reinterpret_cast<uint4*>(shared + x_to + j * kColumnStep * Shared::kXPitch) =
+            kStrided ? strided(from.x[j]) : from.x[j];
   };
 
   float sums[kTiles][kColumnTiles][4] = {};
