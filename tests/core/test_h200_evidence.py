@@ -23,20 +23,30 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence
 
-FIRST = "20261129T234545Z.json"
-REPEATS = ("repeats/20261129T234614Z.json", "repeats/20261129T234914Z.json")
+
+@pytest.fixture(scope="module")
+def files(root: Path) -> tuple[Path, ...]:
+    """Return the source of the table's entry, then the further runs of the same board by date."""
+    folder = root / "builtin_profiles/sources/measured/nvidia-h200-sm90"
+    (source,) = folder.glob("*.json")
+    return (source, *sorted((folder / "repeats").glob("*.json")))
 
 
 @pytest.fixture(scope="module")
-def runs(root: Path) -> tuple[Evidence, ...]:
-    folder = root / "builtin_profiles/sources/measured/nvidia-h200-sm90"
-    return tuple(load_evidence((folder / name).read_text(), name) for name in (FIRST, *REPEATS))
+def runs(files: tuple[Path, ...]) -> tuple[Evidence, ...]:
+    return tuple(load_evidence(path.read_text(), path.name) for path in files)
 
 
-def test_files_are_canonical(root: Path, runs: tuple[Evidence, ...]) -> None:
-    folder = root / "builtin_profiles/sources/measured/nvidia-h200-sm90"
-    for name, run in zip((FIRST, *REPEATS), runs, strict=True):
-        assert dump_evidence(run) == (folder / name).read_text()
+def test_files_are_canonical(files: tuple[Path, ...], runs: tuple[Evidence, ...]) -> None:
+    assert len(files) == 3
+    for path, run in zip(files, runs, strict=True):
+        assert dump_evidence(run) == path.read_text()
+
+
+def test_runs_are_of_one_board_and_one_build(runs: tuple[Evidence, ...]) -> None:
+    assert len({run.device.uuid_hash for run in runs}) == 1
+    assert len({run.run["ninfer_build"] for run in runs}) == 1
+    assert len({facts.kernels for run in runs for facts in run.keys if facts.key == "q6_head/248320x5120"}) == 1
 
 
 def test_every_calibrated_key_is_whole_in_every_run(runs: tuple[Evidence, ...], catalog: Catalog) -> None:
