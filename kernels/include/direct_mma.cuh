@@ -7,7 +7,7 @@
 // so a lane reads 16 bytes of codes, 8 of high bits and two scales at once. That leaves lanes 0 and 1 of four with the codes of the
 // pair's first group, 2 and 3 with the second's; lanes two apart exchange halves, after which lane l owns
 // k = 32 (l mod 2) + 16 (l / 2) and the 15 after it of both groups. (With one group a request the loads alone took 281 of 337
-// microseconds for one column of the Q6 head on an H200; the whole takes 268 like this.)
+// microseconds for one column of the Q6 head on an H200; the whole takes 274 like this.)
 //
 // XAhead groups of a pair, 0 to 2, have their activations read before the exchange. The trip count depends on the warp, so the
 // compiler ends a basic block at the exchange and cannot put the loads above it right before their use, as it otherwise does.
