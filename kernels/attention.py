@@ -92,7 +92,7 @@ class Tier:
         if row_tiles == 1:
             keys = self.block * (DIMS + 2 * 4) + products + rows * 4
             values = self.block * (item.value_bytes + 2 * item.value_scales)
-            tables = 256 + 1024 if coding == "rk2v4-e8" else 0
+            tables = 128 + 1024 if coding == "rk2v4-e8" else 0
             return 2 * keys + 3 * values + queries + rows * 16 + peers + tables
         return queries + self.block * 4 * DIMS + products + rows * 4 + self.block * (8 + 16) + peers
 

@@ -86,6 +86,12 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
   const int split = blockIdx.y;
   const int splits = gridDim.y;
   const int batch = blockIdx.z;
+  const int count = tokens * attn::group;
+  const attn::Rows rows = {q + static_cast<long long>(batch) * tokens * attn::query_heads * kv::dims, 0, count,
+                           head * attn::group};
+  Tile tile(Dynamic ? dynamic : fixed);
+  tile.fetch_queries(rows, tile.warp);
+
   positions += batch * tokens;
   const int window = positions[tokens - 1] + 1;
   const int active = active_splits(window, tokens, wave, splits);
@@ -96,15 +102,11 @@ __global__ void __launch_bounds__(32 * W, resident(B, W))
   const int low = split * span;
   const int high = min(low + span, window);
 
-  const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
-  Tile tile(Dynamic ? dynamic : fixed);
   const int warp = tile.warp;
   const int lane = threadIdx.x % 32;
   const int row = warp % RT * 16 + lane / 4;
-  const int count = tokens * attn::group;
   if (low < high) {
-    const attn::Rows rows = {q + static_cast<long long>(batch) * tokens * attn::query_heads * kv::dims, 0, count,
-                             head * attn::group};
+    const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
     const int high_a = row < count ? positions[row / attn::group] + 1 : high;
     const int high_b = row + 8 < count ? positions[(row + 8) / attn::group] + 1 : high;
     tile.sweep(cache, rows, head, low, high, high_a, high_b, positions[0] + 1);

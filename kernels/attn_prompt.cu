@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(512, 1)
   Tile tile(arena);
   const attn::Cache cache = {key_codes, key_scales, value_codes, value_scales, pages};
   const attn::Rows rows = {q, first_row, count, first_head};
+  tile.fetch_queries(rows, tile.warp);
   tile.sweep(cache, rows, first_head / attn::group, 0, high, high_a, high_b, start + first_row / group);
 
   // The last product has read alpha; 1 / l takes its place.

@@ -55,7 +55,7 @@ struct Split {
   static constexpr int value_scale_at = key_scale_at + 2 * Bc * 8;
   static constexpr int peer_at = value_scale_at + 3 * Bc * value_scale_row;
   static constexpr int table_at = peer_at + (QS == 2 ? rows * 8 : 0);
-  static constexpr int shared_bytes = table_at + (code_tables ? 256 + 1024 : 0);
+  static constexpr int shared_bytes = table_at + (code_tables ? static_cast<int>(sizeof(kv::RadiusTable)) + 1024 : 0);
 
   static constexpr int helpers = W > producers ? W - producers : W;  // the last warps: they load values, expand keys
   static constexpr int key_units = Bc * 16;                          // of 16 codes
@@ -64,6 +64,7 @@ struct Split {
   static constexpr int value_chunks = v_bytes / 16;
   static constexpr int value_loads = value_chunks / threads > 0 ? value_chunks / threads : 1;
   static constexpr int value_scale_chunks = Bc * value_scale_row / 16;
+  static constexpr int query_batch = rows / W < 4 ? rows / W : 4;  // rows of a warp loaded together
   using Unit = typename kv::KeyUnit<C>::type;
 
   float acc[tiles][4] = {};
@@ -80,6 +81,7 @@ struct Split {
   Unit keys[packed || Early ? unit_loads : 1];
   uint4 values[Early ? value_loads : 1];
   uint4 value_scale;  // Early only
+  uint4 raw[query_batch];  // query rows
 
   __device__ __forceinline__ explicit Split(unsigned char* memory)
       : shared(memory),
@@ -188,8 +190,8 @@ struct Split {
 
   __device__ __forceinline__ uint4 expanded(Unit unit) const {
     if constexpr (C == kv::rk2v4_e8) {
-      const uint4* radius_words = reinterpret_cast<const uint4*>(shared + table_at);
-      const unsigned* root_words = reinterpret_cast<const unsigned*>(shared + table_at + 256);
+      const uint2* radius_words = reinterpret_cast<const uint2*>(shared + table_at);
+      const unsigned* root_words = reinterpret_cast<const unsigned*>(shared + table_at + sizeof(kv::RadiusTable));
       const uint2 low = kv::e8_block(unit & 0xFFFFu, root_words, radius_words);
       const uint2 high = kv::e8_block(unit >> 16, root_words, radius_words);
       return make_uint4(low.x, low.y, high.x, high.y);
@@ -230,26 +232,28 @@ struct Split {
     }
   }
 
-  // Rotate and quantise the query rows into A fragments: [group][k32 step][lane][4 words]. Lane l of a quad holds
-  // chunk l of the group's four, two words of it a step.
+  // Fetch this warp's query rows from `first` on; the first ones need nothing of the call's positions.
+  __device__ __forceinline__ void fetch_queries(const Rows& rows_in, int first) {
+#pragma unroll
+    for (int i = 0; i < query_batch; ++i) {
+      const int row = first + i * W;
+      const int packed_row = rows_in.first + row;
+      const int query_head = rows_in.first_head + packed_row % group;
+      const long long at = (static_cast<long long>(packed_row / group) * query_heads + query_head) * kv::dims + lane * 8;
+      raw[i] = row < rows_in.count ? *reinterpret_cast<const uint4*>(rows_in.q + at) : make_uint4(0u, 0u, 0u, 0u);
+    }
+  }
+
+  // Rotate and quantise the query rows, the first of them fetched, into A fragments: [group][k32 step][lane][4 words]. Lane l
+  // of a quad holds chunk l of the group's four, two words of it a step.
   __device__ __forceinline__ void stage_queries(const Rows& rows_in) {
     float* row_scales = reinterpret_cast<float*>(shared + q_scale_at);
-    constexpr int batch = rows / W < 4 ? (rows + W - 1) / W : 4;  // rows whose loads are under way together
 #pragma unroll 1
-    for (int first = warp; first < rows; first += batch * W) {
-      uint4 raw[batch];
+    for (int first = warp; first < rows; first += query_batch * W) {
+      if (first >= query_batch * W) fetch_queries(rows_in, first);
 #pragma unroll
-      for (int i = 0; i < batch; ++i) {
+      for (int i = 0; i < query_batch; ++i) {
         const int row = first + i * W;
-        const int packed_row = rows_in.first + row;
-        const int query_head = rows_in.first_head + packed_row % group;
-        const long long at = (static_cast<long long>(packed_row / group) * query_heads + query_head) * kv::dims + lane * 8;
-        raw[i] = row < rows_in.count ? *reinterpret_cast<const uint4*>(rows_in.q + at) : make_uint4(0u, 0u, 0u, 0u);
-      }
-#pragma unroll
-      for (int i = 0; i < batch; ++i) {
-        const int row = first + i * W;
-        if (rows % (batch * W) != 0 && row >= rows) break;
         uint2 codes = make_uint2(0u, 0u);
         float scale = 0.0f;
         if (row < rows_in.count) codes = product_query<C>(quantise_query(raw[i], lane, scale), scale);
@@ -447,7 +451,8 @@ struct Split {
       }
     }
     const int byte = slice * 8 * lane_bytes + quad * lane_bytes;
-    const unsigned char* codes = shared + v_at + stage * v_bytes + column * 4 * value_row + ((byte / 16 ^ column << 1) << 4) + byte % 16;
+    const unsigned char* codes =
+        shared + v_at + stage * v_bytes + column * 4 * value_row + ((byte / 16 ^ column << 1) << 4) + byte % 16;
     constexpr int scale_dims = kv::dims / kv::value_scales(C);
     const unsigned short* scales =
         reinterpret_cast<const unsigned short*>(shared + value_scale_at + stage * Bc * value_scale_row) +
@@ -511,7 +516,7 @@ struct Split {
     }
   }
 
-  // Sweep keys [low, high); high_a and high_b are the visible keys of this lane's rows g and g + 8 of its row tile,
+  // Sweep keys [low, high), after `fetch_queries`; high_a and high_b are the visible keys of this lane's rows g and g + 8,
   // first_visible the fewest of any row in use. Needs low < high.
   __device__ __forceinline__ void sweep(const Cache& from, const Rows& rows_in, int kv_head, int low, int high, int high_a,
                                         int high_b, int first_visible) {
@@ -553,8 +558,8 @@ struct Split {
     }
     if constexpr (code_tables) {
       unsigned* tables = reinterpret_cast<unsigned*>(shared + table_at);
-      for (int i = threadIdx.x; i < 64 + 256; i += threads) {
-        tables[i] = i < 64 ? kv::radii.word[i / 4][i % 4] : kv::roots.word[i - 64];
+      for (int i = threadIdx.x; i < 32 + 256; i += threads) {
+        tables[i] = i < 32 ? kv::radii.word[i / 2][i % 2] : kv::roots.word[i - 32];
       }
     }
     stage_queries(rows_in);

@@ -16,7 +16,7 @@
 // split count (at most 85) can draw, its latency is most of the time of a block. Tried on an H200 and dropped, all within
 // 5 % or worse: prefetching the block after next into the L2, turning the warp roles from CTA to CTA, scoring two or four
 // groups at a time, scoring key tile by key tile with Q in registers, decoding four keys at a time; for two and three row
-// tiles the sweep of attn_split.cuh, whose warps decode V again for every row tile: 7 to 20 % slower.
+// tiles the sweep of attn_split.cuh, whose warps decode V again for every row tile: 5 to 24 % slower.
 //
 // K and V tiles are XOR-swizzled in 16-byte chunks by the row's low bits: padding would not leave RT 3 under 48 KiB. P lies
 // as the A fragments of P V, which are what a producer's lanes hold.
@@ -60,6 +60,7 @@ struct Tile {
   static constexpr int key_scale_chunks = Bc / 2;
   static constexpr int scale_chunks = key_scale_chunks + Bc * kv::value_scales(C) / 8;
   static constexpr int scale_loads = (scale_chunks + threads - 1) / threads;
+  static constexpr int query_batch = rows / W < 4 ? (rows + W - 1) / W : 4;  // rows of a warp loaded together
   using Unit = typename kv::KeyUnit<C>::type;
 
   float acc[tiles][4] = {};
@@ -74,6 +75,7 @@ struct Tile {
   Unit keys[kv::packed_keys(C) || Early ? unit_loads : 1];
   uint4 values[Early ? value_loads : 1];
   uint4 scales[Early ? scale_loads : 1];
+  uint4 raw[query_batch];  // query rows
 
   __device__ __forceinline__ explicit Tile(unsigned char* memory)
       : shared(memory),
@@ -188,25 +190,28 @@ struct Tile {
     }
   }
 
-  // Rotate and quantise the query rows; scales lie in the tile of P until the first block is scored.
+  // Fetch this warp's query rows from `first` on; the first ones come before the sweep, while nothing else is known.
+  __device__ __forceinline__ void fetch_queries(const Rows& rows_in, int first) {
+#pragma unroll
+    for (int i = 0; i < query_batch; ++i) {
+      const int row = first + i * W;
+      const int packed = rows_in.first + row;
+      const int head = rows_in.first_head + packed % Group;
+      const long long at = (static_cast<long long>(packed / Group) * query_heads + head) * kv::dims + lane * 8;
+      raw[i] = row < rows_in.count ? *reinterpret_cast<const uint4*>(rows_in.q + at) : make_uint4(0u, 0u, 0u, 0u);
+    }
+  }
+
+  // Rotate and quantise the query rows, the first of them fetched; scales lie in the tile of P until the first block is scored.
   __device__ __forceinline__ void stage_queries(const Rows& rows_in) {
     float* row_scales = reinterpret_cast<float*>(shared + p_at);
-    constexpr int batch = rows / W < 4 ? (rows + W - 1) / W : 4;  // rows whose loads are under way together
 #pragma unroll 1
-    for (int first = warp; first < rows; first += batch * W) {
-      uint4 raw[batch];
+    for (int first = warp; first < rows; first += query_batch * W) {
+      if (first >= query_batch * W) fetch_queries(rows_in, first);
 #pragma unroll
-      for (int i = 0; i < batch; ++i) {
+      for (int i = 0; i < query_batch; ++i) {
         const int row = first + i * W;
-        const int packed = rows_in.first + row;
-        const int head = rows_in.first_head + packed % Group;
-        const long long at = (static_cast<long long>(packed / Group) * query_heads + head) * kv::dims + lane * 8;
-        raw[i] = row < rows_in.count ? *reinterpret_cast<const uint4*>(rows_in.q + at) : make_uint4(0u, 0u, 0u, 0u);
-      }
-#pragma unroll
-      for (int i = 0; i < batch; ++i) {
-        const int row = first + i * W;
-        if (rows % (batch * W) != 0 && row >= rows) break;
+        if (rows % (query_batch * W) != 0 && row >= rows) break;
         uint2 codes = make_uint2(0u, 0u);
         float scale = 0.0f;
         if (row < rows_in.count) codes = product_query<C>(quantise_query(raw[i], lane, scale), scale);
@@ -412,8 +417,8 @@ struct Tile {
     }
   }
 
-  // Sweep keys [low, high) of KV head `head`; high_a and high_b are the visible keys of this lane's rows g and g + 8 of
-  // its row tile, first_visible the fewest of any row in use. Needs low < high.
+  // Sweep keys [low, high) of KV head `head`, after `fetch_queries`; high_a and high_b are the visible keys of this lane's rows
+  // g and g + 8 of its row tile, first_visible the fewest of any row in use. Needs low < high.
   __device__ __forceinline__ void sweep(const Cache& cache, const Rows& rows_in, int head, int low, int high, int high_a,
                                         int high_b, int first_visible) {
     int block = low / Bc;

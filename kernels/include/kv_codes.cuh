@@ -61,11 +61,11 @@ constexpr RootTable make_roots() {
   return table;
 }
 
-struct alignas(16) RadiusTable {
-  unsigned word[16][4];
+struct alignas(8) RadiusTable {
+  unsigned word[16][2];
 };
 
-// Entries x and 16 - x of radius k: rint(x * 2^((k - 11) / 3)) for x to 5, the factor to 4 decimals; radius 0 is all zeros.
+// Byte x of radius k: rint(x * 2^((k - 11) / 3)) for x to 5, the factor to 4 decimals; radius 0 is all zeros.
 constexpr RadiusTable make_radii() {
   constexpr int factor[16] = {0,    992,  1250, 1575,  1984,  2500,  3150,  3969,
                                 5000, 6300, 7937, 10000, 12599, 15874, 20000, 25198};
@@ -76,7 +76,6 @@ constexpr RadiusTable make_radii() {
       const int rest = x * factor[k] % 10000;
       if (rest > 5000 || (rest == 5000 && code % 2 != 0)) ++code;
       table.word[k][x / 4] |= static_cast<unsigned>(code) << (8 * (x % 4));
-      table.word[k][(16 - x) / 4] |= static_cast<unsigned>(code) << (8 * ((16 - x) % 4));
     }
   }
   return table;
@@ -118,17 +117,20 @@ __device__ __forceinline__ uint4 nibble_codes() {
 }
 
 // Eight int8 codes of one rk2v4_e8 block: root byte low, radius and axis byte high. Invalid roots decode to zeros.
-__device__ __forceinline__ uint2 e8_block(unsigned code, const unsigned* root_words, const uint4* radius_words) {
+__device__ __forceinline__ uint2 e8_block(unsigned code, const unsigned* root_words, const uint2* radius_words) {
   const unsigned root = code & 0xFFu;
   const unsigned radius = root < 240u ? code >> 12 & 0xFu : 0u;
   const unsigned axis = 1u << (code >> 7 & 28u);
   unsigned biased = root_words[root];
   biased = (code & 0x100u) != 0 ? biased - axis : biased + axis;
-  return lookup8(biased ^ 0x88888888u, biased, radius_words[radius]);
+  const uint2 plus = radius_words[radius];
+  // Byte i of the codes without sign is byte 8 - i; 0 to 2 are never asked for, and byte 0 is 0.
+  const uint4 table = make_uint4(plus.x, plus.y, permute(plus.x, plus.y, 0x5000u), permute(plus.x, plus.y, 0x1234u));
+  return lookup8(biased ^ 0x88888888u, biased, table);
 }
 
 __device__ __forceinline__ uint2 e8_block(unsigned code) {
-  return e8_block(code, roots.word, reinterpret_cast<const uint4*>(radii.word));
+  return e8_block(code, roots.word, reinterpret_cast<const uint2*>(radii.word));
 }
 
 // Storage of 16 consecutive key codes of a row: the unit in which keys are loaded and expanded.
