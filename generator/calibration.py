@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from generator.core.evidence import Evidence, Outcome
 from generator.core.provenance import measured_profile
 from generator.core.recorded_rule import rule_facts
+from generator.core.settle import earlier_choices
 from generator.core.stats import median
 from generator.core.sweep import Sweep
-from generator.core.verdict import Rule, Verdict, false_switches
+from generator.core.verdict import Rule, Verdict, decide_points, false_switches
 from generator.journal import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ninfer_device_profiles.document import Profile
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Scalar, Trial
     from generator.core.limits import Limits
-    from generator.core.route import Route
+    from generator.core.route import Route, RouteKey, Schedule
     from generator.core.sweep import KeyResult
     from generator.journal import Finished, Journal
     from generator.progress import Ticker
@@ -35,6 +36,8 @@ class Outcomes:
     evidence: Evidence
     profile: Profile
     results: tuple[KeyResult, ...]
+    kept: int = 0
+    """Choices of the stored entry that stay only because the samples do not tell them from the run's own."""
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -54,6 +57,8 @@ def calibrate(
     resume: bool,
     progress: Ticker,
     detail: bool,
+    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
+    afresh: bool = False,
 ) -> Outcomes:
     """Sweep ``routes`` and return evidence and entry.
 
@@ -68,6 +73,8 @@ def calibrate(
         resume: take the journal's finished keys as measured.
         progress: what shows it.
         detail: report every candidate's time.
+        earlier: what the entry to be replaced names at each point (`settle`).
+        afresh: decide without it.
     """
     facts = bench.facts()
     rule_numbers = rule_facts(rule, limits)
@@ -79,7 +86,7 @@ def calibrate(
         recorded["resumed"] = True
     elif journal is not None:
         journal.start(header)
-    sweep = Sweep(catalog=catalog, limits=limits, rule=rule, finished=finished)
+    sweep = Sweep(catalog=catalog, limits=limits, rule=rule, finished=finished, earlier=earlier or {}, afresh=afresh)
     results: list[KeyResult] = []
     for result in sweep.keys(routes, bench, lambda key, width: progress.at(f"{key} w={width}")):
         results.append(result)
@@ -107,7 +114,10 @@ def calibrate(
         trials=evidence.trials,
     )
     profile = measured_profile(evidence, {result.facts.key: result.bands for result in results if result.bands})
-    return Outcomes(evidence=evidence, profile=profile, results=tuple(results))
+    own = decide_points(evidence, catalog, limits, rule)
+    decided = [decision for result in results for decision in result.decisions]
+    kept = sum(decision.schedule != own[decision.key, decision.width].schedule for decision in decided)
+    return Outcomes(evidence=evidence, profile=profile, results=tuple(results), kept=kept)
 
 
 def key_lines(result: KeyResult, *, detail: bool) -> list[str]:
@@ -149,5 +159,11 @@ def summary_lines(outcomes: Outcomes) -> list[str]:
         ),
         f"hidden twins: {run['twins_switched']} of {run['twins_judged']} would have been switched",
     ]
+    known = len(earlier_choices(outcomes.evidence))
+    if known:
+        lines.append(
+            f"stored entry: choices known: {known}; kept against this run's own, as its samples do not tell them apart: "
+            f"{outcomes.kept}"
+        )
     lines += [f"{key}: not stored, the compiled route could not be timed at every width" for key in outcomes.incomplete]
     return lines

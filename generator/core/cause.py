@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from generator.core.evidence import Outcome
 from generator.core.recorded_rule import recorded_rule
 from generator.core.route import COMPILED
-from generator.core.verdict import Verdict, decide_points, key_noise, pooled_time
+from generator.core.settle import settled_points
+from generator.core.verdict import Verdict, key_noise, pooled_time
 
 if TYPE_CHECKING:
     from generator.core.catalog import Catalog
@@ -61,7 +62,7 @@ class Judged:
 
     def decide(self, catalog: Catalog) -> dict[Point, Decision]:
         """Return the decision at every point of the run."""
-        return decide_points(self.evidence, catalog, self.limits, self.rule)
+        return settled_points(self.evidence, catalog, self.limits, self.rule)
 
 
 def judged_as_recorded(evidence: Evidence) -> Judged:

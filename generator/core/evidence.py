@@ -57,6 +57,7 @@ class Trial:
         errors: the same against the wide-precision reference, at sampled elements.
         floor_us: the least time that device memory needs for the operation's bytes, where known.
         chosen: bench ``engine`` states its own choice: this trial's schedule was it.
+        earlier: the entry that the run is to replace names this schedule here.
     """
 
     key: RouteKey
@@ -71,6 +72,7 @@ class Trial:
     errors: Mapping[str, float | None] = field(default_factory=dict)
     floor_us: float | None = None
     chosen: bool = False
+    earlier: bool = False
 
     @property
     def place(self) -> tuple[bytes, int, bool, bytes]:

@@ -126,6 +126,7 @@ def trial_to_json(trial: Trial) -> dict[str, object]:
         "differences": dict(trial.differences),
         "errors": dict(trial.errors),
         "chosen": trial.chosen,
+        "earlier": trial.earlier,
     }
     result |= {name: value for name, value in optional.items() if value}
     if trial.floor_us is not None:
@@ -157,6 +158,7 @@ _TRIAL_FIELDS = {
     "errors",
     "chosen",
     "floor_us",
+    "earlier",
 }
 
 
@@ -360,4 +362,5 @@ def trial_from_json(value: object, at: Place) -> Trial:
         errors=_shares(data.get("errors", {}), at["errors"]),
         floor_us=None if data.get("floor_us") is None else _number(data["floor_us"], at["floor_us"]),
         chosen=_typed(data.get("chosen", False), bool, at["chosen"]),
+        earlier=_typed(data.get("earlier", False), bool, at["earlier"]),
     )

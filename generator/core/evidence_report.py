@@ -10,9 +10,9 @@ from ninfer_device_profiles.bands import schedule_at
 from generator.core.cause import Attribution, Judged, causes
 from generator.core.evidence import Evidence, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey, Schedule
-from generator.core.settle import settle
+from generator.core.settle import settle, settled_points
 from generator.core.stats import median
-from generator.core.verdict import Rule, decide_points, false_switches
+from generator.core.verdict import Rule, false_switches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -168,9 +168,9 @@ def flips(
 def settled_changes(first: Evidence, second: Evidence, catalog: Catalog, limits: Limits) -> int:
     """Return how many cells a table changes when ``second`` joins ``first`` as its source, under rule ``guarded``."""
     before = {
-        point: decision.schedule for point, decision in decide_points(first, catalog, limits, Rule.GUARDED).items()
+        point: decision.schedule for point, decision in settled_points(first, catalog, limits, Rule.GUARDED).items()
     }
-    after = settle(decide_points(second, catalog, limits, Rule.GUARDED), second, before, limits)
+    after = settle(settled_points(second, catalog, limits, Rule.GUARDED), second, before, limits)
     return sum(1 for point, decision in after.items() if point in before and decision.schedule != before[point])
 
 

@@ -12,17 +12,30 @@ from typing import TYPE_CHECKING
 from generator.core.evidence import Outcome
 from generator.core.route import COMPILED
 from generator.core.stats import gain
-from generator.core.verdict import Verdict, key_noise, pooled_time
+from generator.core.verdict import Rule, Verdict, decide_points, key_noise, pooled_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence, Trial
     from generator.core.limits import Limits
     from generator.core.route import RouteKey, Schedule
     from generator.core.verdict import Decision
 
     Point = tuple[RouteKey, int]
+
+
+def earlier_choices(evidence: Evidence) -> dict[Point, Schedule]:
+    """Return the choices of the entry that ``evidence`` was measured over, as its trials record them."""
+    return {(trial.key, trial.width): trial.schedule for trial in evidence.trials if trial.earlier}
+
+
+def settled_points(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[Point, Decision]:
+    """Return what ``rule`` decides at every point; ``guarded`` against the entry that the run was measured over."""
+    decisions = decide_points(evidence, catalog, limits, rule)
+    earlier = earlier_choices(evidence) if rule is Rule.GUARDED else {}
+    return settle(decisions, evidence, earlier, limits) if earlier else decisions
 
 
 def settle(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from generator.core.bench import BASE, TWIN, Bench, Measured, Subject
 from generator.core.dispatch import dispatcher
-from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
+from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial, complete_keys
 from generator.core.route import COMPILED, RouteKey
 from generator.core.sampling import close_to_best, extend, second_pass_samples
+from generator.core.settle import settled_points
 from generator.core.stats import center, median
-from generator.core.verdict import Decision, Rule, decide_points, evidence_bands
+from generator.core.verdict import Decision, Rule, decide_points, decided_bands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from generator.core.bench import Samples
     from generator.core.catalog import Catalog
     from generator.core.limits import Limits
-    from generator.core.route import Route
+    from generator.core.route import Route, Schedule
 
 OnPoint = Callable[[RouteKey, int], None]
 """Called before each (key, width) is measured."""
@@ -49,12 +50,16 @@ class Sweep:
     Args:
         catalog, limits, rule: what decides.
         finished: keys of an earlier, interrupted run: taken as they are.
+        earlier: what the entry to be replaced names at each point; recorded.
+        afresh: decide without ``earlier``.
     """
 
     catalog: Catalog
     limits: Limits
     rule: Rule
     finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] = field(default_factory=dict)
+    earlier: Mapping[tuple[RouteKey, int], Schedule] = field(default_factory=dict)
+    afresh: bool = False
 
     def keys(self, routes: Sequence[Route], bench: Bench, on_point: OnPoint) -> Iterator[KeyResult]:
         """Measure ``routes`` one after the other, yielding each as it is finished."""
@@ -94,6 +99,7 @@ class Sweep:
         found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
         found = self._extended(found, bench)
         second = self._second_pass(found, bench)
+        earlier = self.earlier.get((route.key, width))
         return [
             Trial(
                 key=route.key,
@@ -107,6 +113,7 @@ class Sweep:
                 differences=item.differences,
                 errors=item.errors,
                 floor_us=floor_us if item.samples else None,
+                earlier=subject.schedule == earlier and not subject.twin,
             )
             for subject, item in found.items()
         ]
@@ -166,8 +173,9 @@ class Sweep:
         item = Evidence(
             bench=known.kind, catalog=self.catalog.digest(), device=known.device, keys=(facts,), trials=trials
         )
-        decisions = decide_points(item, self.catalog, self.limits, self.rule)
-        bands = evidence_bands(item, self.catalog, self.limits, self.rule).get(route.key, ())
+        decide = decide_points if self.afresh else settled_points
+        decisions = decide(item, self.catalog, self.limits, self.rule)
+        bands = decided_bands(decisions, complete_keys(item, self.catalog), self.catalog).get(route.key, ())
         return KeyResult(
             facts=facts,
             trials=trials,

@@ -27,6 +27,7 @@ from generator.core.evidence_file import dump_evidence, evidence_name, load_evid
 from generator.core.limits import LIMITS
 from generator.core.recorded_rule import recorded_rule
 from generator.core.route import Group
+from generator.core.settle import earlier_choices
 from generator.core.verdict import Rule
 from generator.core.workload import Workload, select_routes
 from generator.device_run import DeviceRun, device_count, refuse_other_card, refuse_overrides
@@ -38,6 +39,7 @@ from generator.progress import ticker
 from generator.replay import ReplayBench
 from generator.repository import find_repository
 from generator.shipped import shipped_diff
+from generator.stored import stored_choices
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--detail", action="store_true", help="log every candidate's time")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--rule", choices=[rule.value for rule in Rule], help="default: guarded")
+    parser.add_argument("--afresh", action="store_true", help="decide without the choices of the stored entry")
     parser.add_argument("--exhaustive", action="store_true", help="time hopeless candidates to the end")
     parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
     parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (with --card: the sources)")
@@ -132,6 +135,8 @@ def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
             resume=False,
             progress=progress,
             detail=arguments.detail,
+            earlier=earlier_choices(evidence),
+            afresh=arguments.afresh,
         )
     finally:
         progress.close()
@@ -154,7 +159,7 @@ def engine_options(arguments: Namespace) -> list[str]:
     Raises:
         UsageError: an option is asked for that the tool does not have.
     """
-    ours = ("rule", "exhaustive", "resume", "card", "allow_busy")
+    ours = ("rule", "afresh", "exhaustive", "resume", "card", "allow_busy")
     for name in ours:
         if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} beside --engine; the engine's tool has no such option")
@@ -183,6 +188,7 @@ def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int)
         _note(arguments, output, device.opening(work))
         device.prepare(work, lambda text: _note(arguments, output, text))
         run = device.run_facts(dt.datetime.now(dt.UTC), busy)
+        earlier = {} if arguments.afresh else stored_choices(_location(arguments), device.bench.facts().device, catalog)
         progress = ticker(output, work.points, quiet=arguments.quiet)
         try:
             outcomes = calibrate(
@@ -196,6 +202,7 @@ def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int)
                 resume=arguments.resume,
                 progress=progress,
                 detail=arguments.detail,
+                earlier=earlier,
             )
         except KeyboardInterrupt:
             progress.close()
@@ -258,9 +265,12 @@ def _write_evidence(arguments: Namespace, output: Output, evidence: Evidence, fo
     _note(arguments, output, f"evidence: {path}")
 
 
+def _location(arguments: Namespace) -> str:
+    return profile_location(os.environ, platform=sys.platform, explicit=arguments.out).path
+
+
 def _store_profile(arguments: Namespace, output: Output, catalog: Catalog, measured: Profile) -> None:
-    location = profile_location(os.environ, platform=sys.platform, explicit=arguments.out)
-    stored = store_profile(measured, location.path)
+    stored = store_profile(measured, _location(arguments))
     if arguments.print_entry:
         output.text(serialise(Document(devices=(stored.profile,))))
     if not arguments.quiet:

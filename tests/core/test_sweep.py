@@ -14,6 +14,7 @@ from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.core.limits import LIMITS
 from generator.core.recorded_rule import rule_facts
 from generator.core.route import RouteKey, Schedule
+from generator.core.settle import earlier_choices
 from generator.core.sweep import KeyResult, Sweep
 from generator.core.verdict import Rule, false_switches
 from generator.errors import EvidenceError
@@ -32,8 +33,13 @@ def run(
     rule: Rule = Rule.GUARDED,
     finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] | None = None,
     done: list[KeyResult] | None = None,
+    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
+    *,
+    afresh: bool = False,
 ) -> list[KeyResult]:
-    sweep = Sweep(catalog=CATALOG, limits=LIMITS, rule=rule, finished=finished or {})
+    sweep = Sweep(
+        catalog=CATALOG, limits=LIMITS, rule=rule, finished=finished or {}, earlier=earlier or {}, afresh=afresh
+    )
     results = [] if done is None else done
     results.extend(sweep.keys(CATALOG.calibrated, bench, lambda _key, _width: None))
     return results
@@ -208,3 +214,53 @@ def test_a_key_measured_alone_gives_what_it_gives_in_a_whole_run(seed: int) -> N
         bench = FakeBench(CATALOG, FAST_C, seed=seed, spread=0.02)
         (alone,) = sweep.keys([CATALOG.route(key)], bench, lambda _key, _width: None)
         assert alone == whole[key]
+
+
+NEAR: Truth = {(KEY, 8, "c"): 97.5}
+BEFORE = {(KEY, 8): Schedule("c"), (KEY, 1): Schedule("")}
+
+
+def test_a_stored_choice_stays_where_the_samples_do_not_tell_and_is_recorded() -> None:
+    results = run(FakeBench(CATALOG, NEAR), earlier=BEFORE)
+    assert bands(results)[KEY] == ((1, ""), (8, "c"))
+    marked = {(trial.width, trial.schedule) for result in results for trial in result.trials if trial.earlier}
+    assert marked == {(8, "c"), (1, "")}
+    assert bands(run(FakeBench(CATALOG, NEAR)))[KEY] == ((8, ""),)
+
+
+def test_a_run_afresh_records_the_stored_choice_and_decides_without_it() -> None:
+    results = run(FakeBench(CATALOG, NEAR), earlier=BEFORE, afresh=True)
+    assert bands(results)[KEY] == ((8, ""),)
+    assert any(trial.earlier for result in results for trial in result.trials)
+
+
+def test_rule_engine_knows_no_stored_choice() -> None:
+    assert bands(run(FakeBench(CATALOG, NEAR), Rule.ENGINE, earlier=BEFORE))[KEY] == ((8, ""),)
+
+
+def test_a_clear_win_and_a_clear_loss_overrule_the_stored_choice() -> None:
+    assert bands(run(FakeBench(CATALOG, FAST_C), earlier=dict.fromkeys(BEFORE, Schedule(""))))[KEY] == ((8, "c"),)
+    assert bands(run(FakeBench(CATALOG, {(KEY, 8, "c"): 99.0}), earlier=BEFORE))[KEY] == ((8, ""),)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 9), st.sampled_from(["", "a", "b", "c", "gone"]), st.floats(94.0, 99.0))
+def test_a_run_over_an_entry_replays_to_the_same_bytes(seed: int, old: str, us: float) -> None:
+    earlier = dict.fromkeys(BEFORE, Schedule(old))
+    bench = FakeBench(CATALOG, {(KEY, 8, "c"): us}, seed=seed, spread=0.004)
+    first = gathered(bench, run(bench, earlier=earlier))
+    text = dump_evidence(first)
+    replay = ReplayBench(load_evidence(text, "first"), "first")
+    again = run(replay, earlier=earlier_choices(load_evidence(text, "first")))
+    assert dump_evidence(gathered(replay, again)) == text
+    assert bands(again) == bands(run(FakeBench(CATALOG, {(KEY, 8, "c"): us}, seed=seed, spread=0.004), earlier=earlier))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 9), st.floats(94.0, 99.0))
+def test_a_second_run_over_the_first_ones_entry_changes_no_tie(seed: int, us: float) -> None:
+    truth: Truth = {(KEY, width, "c"): us for width in (1, 8)}
+    first = run(FakeBench(CATALOG, truth, seed=seed, spread=0.003))
+    earlier = {(d.key, d.width): d.schedule for result in first for d in result.decisions}
+    second = run(FakeBench(CATALOG, truth, seed=seed + 100, spread=0.003), earlier=earlier)
+    assert bands(second) == bands(first)

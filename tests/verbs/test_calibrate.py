@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,6 +93,25 @@ def test_another_margin_decides_anew_from_the_same_samples(file: Path, tmp_path:
     (entry,) = json.loads(out.read_text())["devices"]
     assert entry["routes"]["gdn_two_stage/h48"] == [[2147483647, ""]]
     assert entry["routes"]["attn_prompt_fast"] == [[1, "on"]]
+
+
+def test_a_stored_choice_stays_inside_the_margin_unless_decided_afresh(
+    evidence: Evidence, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, place = "t2_i8_small/5120x6144", ("t2_i8_small/5120x6144", 4, "r16c8s3")
+    marked = [replace(t, earlier=(t.key, t.width, t.schedule) == place) for t in evidence.trials]
+    file = tmp_path / "over.json"
+    file.write_text(dump_evidence(replace(evidence, trials=tuple(marked))))
+    routes = []
+    for words in ((), ("--afresh",)):
+        out = tmp_path / f"p{len(words)}.json"
+        assert calibrate("--replay", str(file), "--out", str(out), "--margin", "0.25", *words) == 0
+        (entry,) = json.loads(out.read_text())["devices"]
+        routes.append(entry["routes"][key])
+    assert routes == [[[3, ""], [4, "r16c8s3"], [32, ""]], [[32, ""]]]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("stored entry")]
+    known = "stored entry: choices known: 1; kept against this run's own, as its samples do not tell them apart:"
+    assert lines == [f"{known} 1", f"{known} 0"]
 
 
 def test_a_limited_replay_keeps_the_other_keys_of_the_same_catalog(file: Path, tmp_path: Path) -> None:
