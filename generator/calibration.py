@@ -162,8 +162,8 @@ def summary_lines(outcomes: Outcomes) -> list[str]:
     known = len(earlier_choices(outcomes.evidence))
     if known:
         lines.append(
-            f"stored entry: choices known: {known}; kept against this run's own, as its samples do not tell them apart: "
-            f"{outcomes.kept}"
+            f"stored entry: choices known: {known}; kept against this run's own, as its samples do not tell them apart:"
+            f" {outcomes.kept}"
         )
     lines += [f"{key}: not stored, the compiled route could not be timed at every width" for key in outcomes.incomplete]
     return lines
