@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import pytest
+from ninfer_device_profiles.reading import parse_document
 
 from generator.__main__ import run_verb
 from generator.core.evidence_file import load_evidence
 from generator.errors import DeviceError
 from generator.journal import Journal
-from tests.core.fake_bench import FakeBench
+from tests.core.fake_bench import FakeBench, Truth
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -28,10 +29,14 @@ class MadeUpRun:
     fail_at: tuple[str, int] | None = None
     refused: frozenset[tuple[str, str]] = frozenset()
     busy = ""
+    seed = 0
+    truth: Truth | None = None
     folder: Path
 
     def __init__(self, _families: str, _index: int, _limits: object, catalog: Catalog, **_: object) -> None:
-        self.bench = FakeBench(catalog, spread=0.01, fail_at=self.fail_at, refused=self.refused)
+        self.bench = FakeBench(
+            catalog, self.truth or {}, seed=self.seed, spread=0.01, fail_at=self.fail_at, refused=self.refused
+        )
         self.journal = Journal(self.folder / "journals" / "toy.jsonl")
         self.capability = 90
 
@@ -95,6 +100,28 @@ def test_an_interrupted_run_prints_the_command_that_resumes_it_to_the_same_evide
     assert second.trials == first.trials
     assert second.run == {**first.run, "resumed": True}
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_runs_over_the_stored_entry_change_no_tie_and_say_what_they_found_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ties: Truth = {(KEY, width, "small_t_c8"): 97.0 for width in range(1, 9)}
+    monkeypatch.setattr(MadeUpRun, "truth", ties)
+    stored: list[object] = []
+    alone: list[object] = []
+    for seed in range(4):
+        monkeypatch.setattr(MadeUpRun, "seed", seed)
+        for out, words, found in ((tmp_path / "p.json", (), stored), (tmp_path / f"{seed}.json", ("--afresh",), alone)):
+            evidence = tmp_path / f"e{seed}{len(words)}"
+            assert calibrate(out, "--evidence", str(evidence), *words) == 0
+            (entry,) = parse_document(out.read_bytes(), "p").devices
+            found.append(entry.routes)
+            (path,) = evidence.glob("*/*.json")
+            marked = sum(trial.earlier for trial in load_evidence(path.read_text(), "e").trials)
+            assert (marked > 0) == (seed > 0 and not words)
+            assert ("stored entry: choices known: " in capsys.readouterr().err) == (marked > 0)
+    assert all(routes == stored[0] for routes in stored)
+    assert any(routes != alone[0] for routes in alone)
 
 
 def test_a_busy_device_is_exit_1_and_marks_the_evidence_when_allowed(
