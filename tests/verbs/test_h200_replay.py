@@ -12,7 +12,7 @@ from ninfer_device_profiles.reading import parse_document
 
 from generator.__main__ import run_verb
 from generator.core.derive import derive
-from generator.core.evidence_report import efficiencies, regrets
+from generator.core.evidence_report import MIDDLE_SHARE, efficiencies, regrets
 from generator.core.stats import median
 from generator.repository import find_repository, load_sources
 from tests.h200_runs import HARDWARE_CLASS, PROJECTIONS, h200_files, h200_runs
@@ -139,6 +139,8 @@ def test_the_page_tells_how_near_the_memory_floor_each_family_comes(text: str, r
         middle = f"{medians[0]:.0%}" if len(medians) == 1 else f"{medians[0] * 100:.0f} to {medians[-1]:.0%} by family"
         row = f"| {name} | {max(item.share for item in items):.0%} | {middle} | {_reached(items)}"
         assert row.replace("%", " %") in text
+    middle_sized = [item.best_us for item in found if item.key.startswith("t2_i8_small/") and item.aim == MIDDLE_SHARE]
+    assert f"where a run at 20 to 60 MB takes {min(middle_sized):.0f} to {max(middle_sized):.0f}" in text
     reached = [item for item in found if item.aim is not None and item.share >= item.aim]
     assert f"at {_reached(found).replace('of', 'of the')} points" in text
     assert {(item.key, item.width) for item in reached} == {
