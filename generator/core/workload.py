@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from generator.core.route import Route
 
 _TIMING_S = 3.4e-4
-"""A timing, its flush and its share of checks, captures and further samples: 30,056 of projections in 10.1 s on an H200."""
+"""A timing, its flush and share of checks, captures and further samples: 30,056 of projections in 10.1 s on an H200."""
 
 VOLTA = 70
 """The capability whose build steers its projections and attention by no key (engine-profiles 3)."""
