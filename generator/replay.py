@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generator.core.bench import BASE, BenchFacts, Measured, Samples, Subject
+from generator.core.bench import BASE, BenchFacts, Lost, Measured, Samples, Subject
 from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.errors import EvidenceError
 
@@ -61,16 +61,18 @@ class ReplayBench:
             )
         return result
 
-    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+    def more(self, subjects: Sequence[Subject], rounds: int) -> tuple[Mapping[Subject, Samples], Lost]:
         """Return nothing: `first_pass` returned every sample that was recorded."""
         del subjects, rounds
-        return {}
+        return {}, {}
 
-    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
+    def second_pass(
+        self, subjects: Sequence[Subject], samples: int
+    ) -> tuple[Mapping[Subject, tuple[Samples, ...]], Lost]:
         """Return the recorded second pass of the subjects that have one."""
         del samples
         found = {subject: self._trial(subject).second_us for subject in subjects}
-        return {subject: rounds for subject, rounds in found.items() if rounds}
+        return {subject: rounds for subject, rounds in found.items() if rounds}, {}
 
     def floor_us(self, width: int) -> float | None:
         """Return the recorded floor."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from generator.core.route import COMPILED, Schedule
 
@@ -39,6 +39,10 @@ class Measured:
     errors: Mapping[str, float | None] = field(default_factory=dict)
 
 
+Lost: TypeAlias = "Mapping[Subject, Measured]"
+"""What failed while it was timed again: its outcome and the reason; no samples."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchFacts:
     """What holds for a whole run: the device, and the run's facts as evidence stores them."""
@@ -67,11 +71,13 @@ class Bench(Protocol):
     def first_pass(self, subjects: Sequence[Subject]) -> Mapping[Subject, Measured]:
         """Check each subject's output against the compiled route's, then time all that passed, interleaved."""
 
-    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
-        """Time ``subjects`` in further interleaved rounds of the first pass; a subject that fails is left out."""
+    def more(self, subjects: Sequence[Subject], rounds: int) -> tuple[Mapping[Subject, Samples], Lost]:
+        """Time ``subjects`` in further interleaved rounds of the first pass; a subject that fails is in the second."""
 
-    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
-        """Time ``subjects`` again in the rule's number of rounds of ``samples``; a subject that fails is left out."""
+    def second_pass(
+        self, subjects: Sequence[Subject], samples: int
+    ) -> tuple[Mapping[Subject, tuple[Samples, ...]], Lost]:
+        """Time ``subjects`` again in the rule's number of rounds of ``samples``; one that fails is in the second."""
 
     def floor_us(self, width: int) -> float | None:
         """Return the least time that device memory needs at ``width``, None where it is not known."""

@@ -10,7 +10,7 @@ from ninfer_device_profiles.bands import schedule_at
 from generator.core.cause import Attribution, Judged, causes
 from generator.core.evidence import Evidence, Outcome, Trial
 from generator.core.route import COMPILED, RouteKey, Schedule
-from generator.core.settle import settle, settled_points
+from generator.core.settle import settled_points
 from generator.core.stats import median
 from generator.core.verdict import Rule, false_switches
 
@@ -170,7 +170,7 @@ def settled_changes(first: Evidence, second: Evidence, catalog: Catalog, limits:
     before = {
         point: decision.schedule for point, decision in settled_points(first, catalog, limits, Rule.GUARDED).items()
     }
-    after = settle(settled_points(second, catalog, limits, Rule.GUARDED), second, before, limits)
+    after = settled_points(second, catalog, limits, Rule.GUARDED, before)
     return sum(1 for point, decision in after.items() if point in before and decision.schedule != before[point])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from generator.core.evidence import BenchKind, incomplete_keys
 from generator.core.limits import LIMITS
-from generator.core.settle import settle, settled_points
+from generator.core.settle import settled_points
 from generator.core.sources import Device, Kind, Measured
 from generator.core.verdict import Rule, decided_bands, false_switches
 from generator.errors import EvidenceError
@@ -74,9 +74,7 @@ def measured_source(
             f"{limits.max_false_switches:.0%}. Measure the idle device anew, or remove the file from the sources"
         )
     gaps = incomplete_keys(evidence, catalog)
-    decisions = settled_points(evidence, catalog, limits, rule)
-    if earlier:
-        decisions = settle(decisions, evidence, earlier, limits)
+    decisions = settled_points(evidence, catalog, limits, rule, earlier)
     keys = [facts.key for facts in evidence.keys if facts.key not in gaps]
     choices = {(key, width): decisions[key, width].schedule for key in keys for width in catalog.route(key).widths}
     return Measured(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from generator.core.evidence import Outcome
+from generator.core.evidence import BenchKind, Outcome
 from generator.core.route import COMPILED
 from generator.core.stats import gain
 from generator.core.verdict import Rule, Verdict, decide_points, key_noise, pooled_time
@@ -31,10 +31,22 @@ def earlier_choices(evidence: Evidence) -> dict[Point, Schedule]:
     return {(trial.key, trial.width): trial.schedule for trial in evidence.trials if trial.earlier}
 
 
-def settled_points(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[Point, Decision]:
-    """Return what ``rule`` decides at every point; ``guarded`` against the entry that the run was measured over."""
+def settled_points(
+    evidence: Evidence,
+    catalog: Catalog,
+    limits: Limits,
+    rule: Rule,
+    before: Mapping[Point, Schedule] | None = None,
+) -> dict[Point, Decision]:
+    """Return what ``rule`` decides at every point; ``guarded`` against the entry that the run was measured over.
+
+    The choices ``before`` of an earlier source of the table stand in for that entry's where there are any: a choice is
+    settled once, not against one memory after the other, each of which may cost a margin.
+    """
     decisions = decide_points(evidence, catalog, limits, rule)
-    earlier = earlier_choices(evidence) if rule is Rule.GUARDED else {}
+    if rule is not Rule.GUARDED:
+        return decisions
+    earlier = {**earlier_choices(evidence), **(before or {})}
     return settle(decisions, evidence, earlier, limits) if earlier else decisions
 
 
@@ -46,6 +58,10 @@ def settle(
     * The compiled route stays unless the new choice's gain over both passes clears the margin by the key's noise.
     * An earlier winner stays while it is faster than the compiled route by more than the second pass asks for, and
       the new choice is not faster than it by the margin.
+    * An earlier schedule that runs the compiled route's launch at this width, or is not legal there, is the compiled
+      route: that is what ran. One that is no candidate, was not timed, or was refused is nothing to keep.
+
+    The engine's own evidence states its choice and is returned as it is.
 
     Args:
         decisions: of rule ``guarded`` on ``evidence``.
@@ -53,6 +69,8 @@ def settle(
         earlier: choices of the run before; points that it did not measure are decided by ``decisions`` alone.
         limits: the numbers of the rule.
     """
+    if evidence.bench is BenchKind.ENGINE:
+        return dict(decisions)
     settled: dict[Point, Decision] = {}
     levels: dict[RouteKey, float] = {}
     for (key, width), decision in decisions.items():
@@ -68,11 +86,17 @@ def settle(
 
 def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limits, level: float) -> Decision:
     """Return ``decision``, or the one that keeps ``old``."""
-    compiled, before = (evidence.trial(decision.key, decision.width, name) for name in (COMPILED, old))
-    after = evidence.trial(decision.key, decision.width, decision.schedule)
-    if compiled is None or before is None or after is None or before.outcome is not Outcome.TIMED:
+    ruling = next((item for item in decision.rulings if item.schedule == old), None)
+    before = evidence.trial(decision.key, decision.width, old)
+    if ruling is not None and before is not None:
+        if ruling.verdict is Verdict.INELIGIBLE or before.outcome is Outcome.SAME:
+            old, before = COMPILED, evidence.trial(decision.key, decision.width)
+        elif before.outcome is not Outcome.TIMED or ruling.verdict is Verdict.REFUSED:
+            return decision
+    elif old != COMPILED:
         return decision
-    if any(value is None or not value <= limits.max_mismatch for value in before.differences.values()):
+    compiled, after = (evidence.trial(decision.key, decision.width, name) for name in (COMPILED, decision.schedule))
+    if compiled is None or before is None or after is None or old == decision.schedule:
         return decision
     lead, held = _lead(after, before), _lead(before, compiled)
     if old == COMPILED:
@@ -89,4 +113,13 @@ def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limi
 
 
 def _lead(rival: Trial, base: Trial) -> float:
-    return gain(pooled_time(rival), pooled_time(base))
+    """Return the gain of ``rival`` over ``base`` in the samples that both have.
+
+    One that was timed further has later samples, of a device that has perhaps slowed down since.
+    """
+    count, rounds = min(len(rival.first_us), len(base.first_us)), min(len(rival.second_us), len(base.second_us))
+    shared = (
+        replace(item, first_us=item.first_us[:count], second_us=item.second_us[:rounds]) for item in (rival, base)
+    )
+    rival_us, base_us = map(pooled_time, shared)
+    return gain(rival_us, base_us)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ninfer_device_profiles.bands import Bands
 
-    from generator.core.bench import Samples
+    from generator.core.bench import Lost, Samples
     from generator.core.catalog import Catalog
     from generator.core.limits import Limits
     from generator.core.route import Route, Schedule
@@ -98,7 +98,7 @@ class Sweep:
         floor_us = bench.floor_us(width)
         found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
         found = self._extended(found, bench)
-        second = self._second_pass(found, bench)
+        found, second = self._second_pass(found, bench)
         earlier = self.earlier.get((route.key, width))
         return [
             Trial(
@@ -133,29 +133,51 @@ class Sweep:
             errors=item.errors,
         )
 
-    def _second_pass(self, found: Mapping[Subject, Measured], bench: Bench) -> Mapping[Subject, tuple[Samples, ...]]:
-        """Run the second pass with every contender close to the best, so that each rule finds its samples."""
-        if found[BASE].outcome is not Outcome.TIMED:
-            return {}
+    def _second_pass(
+        self, found: dict[Subject, Measured], bench: Bench
+    ) -> tuple[dict[Subject, Measured], Mapping[Subject, tuple[Samples, ...]]]:
+        """Run the second pass with every contender close to the best, so that each rule finds its samples.
+
+        What fails in it fails the point as in the first pass, and the pass is run again without it.
+        """
+        while found[BASE].outcome is Outcome.TIMED:
+            subjects = self._contenders(found)
+            if not subjects:
+                break
+            second, lost = bench.second_pass(subjects, second_pass_samples(found[BASE].samples, self.limits))
+            if not lost:
+                return found, second
+            found = _without(found, lost)
+        return found, {}
+
+    def _contenders(self, found: Mapping[Subject, Measured]) -> list[Subject]:
+        """Return what goes to the second pass, the compiled route and its twin around it; nothing if none wins."""
         close: dict[Subject, None] = {}
         for times in (self._times(found, self.limits.samples), self._times(found, None)):
             line = times.pop(BASE) * (1 - self.limits.min_gain)
             winning = {subject: us for subject, us in times.items() if us < line}
             close |= dict.fromkeys(close_to_best(winning, self.limits.close_share))
         if not close:
-            return {}
-        subjects = [BASE, *(subject for subject in close if subject != TWIN), TWIN]
-        return bench.second_pass(subjects, second_pass_samples(found[BASE].samples, self.limits))
+            return []
+        twins = [TWIN] if found[TWIN].outcome is Outcome.TIMED else []
+        return [BASE, *(subject for subject in close if subject != TWIN), *twins]
 
     def _extended(self, found: dict[Subject, Measured], bench: Bench) -> dict[Subject, Measured]:
-        """Time a point further while its best gain is in doubt."""
+        """Time a point further while its best gain is in doubt.
+
+        What fails in it fails the point, as in the first pass; the others' samples of that step are dropped, since
+        they were not taken side by side, and the question is asked again without it.
+        """
         seen = self.limits.samples
         while found[BASE].outcome is Outcome.TIMED:
             taken = {s: item.samples for s, item in found.items() if item.outcome is Outcome.TIMED}
             rivals, total = extend(taken, seen, self.limits)
             if not rivals:
                 break
-            added = bench.more([BASE, *rivals], total - seen)
+            added, lost = bench.more([BASE, *rivals], total - seen)
+            if lost:
+                found = _without(found, lost)
+                continue
             found = {
                 subject: replace(item, samples=(*item.samples, *added.get(subject, ())))
                 for subject, item in found.items()
@@ -183,3 +205,11 @@ class Sweep:
             bands=bands,
             resumed=route.key in self.finished,
         )
+
+
+def _without(found: Mapping[Subject, Measured], lost: Lost) -> dict[Subject, Measured]:
+    """Return ``found`` with the outcome and reason of what was lost; the samples that it had stay."""
+    return {
+        subject: replace(item, outcome=lost[subject].outcome, reason=lost[subject].reason) if subject in lost else item
+        for subject, item in found.items()
+    }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ninfer_device_profiles.bands import Band, Bands, bands_from_points
 
 from generator.core.evidence import BenchKind, Evidence, Outcome, Trial, complete_keys
-from generator.core.route import COMPILED, Route, RouteKey, Schedule
+from generator.core.route import COMPILED, Candidate, Route, RouteKey, Schedule
 from generator.core.stats import center, gain, median, midmean, noise
 
 if TYPE_CHECKING:
@@ -155,6 +155,9 @@ def decide_point(  # noqa: PLR0917
     trials = {c.schedule: evidence.trial(route.key, width, c.schedule) for c in route.candidates}
     trials = {name: None if trial is None else _cut(trial, seen) for name, trial in trials.items()}
     rulings = {name: _first_pass(name, trial, base_us, limits, level) for name, trial in trials.items()}
+    rulings |= {
+        item.schedule: _illegal(item) for item in route.candidates if trials[item.schedule] and not item.legal(width)
+    }
     contenders = {name: trial for name, trial in trials.items() if rulings[name].verdict is Verdict.WIN and trial}
     if not contenders:
         return _kept(route.key, width, tuple(rulings.values()))
@@ -177,6 +180,12 @@ def decide_point(  # noqa: PLR0917
         gain=second_gain if second_gain is not None else rulings[chosen].gain,
         rulings=tuple(rulings.values()),
     )
+
+
+def _illegal(item: Candidate) -> Ruling:
+    """Rule on a candidate outside its legal widths, where the engine runs the compiled route whatever was timed."""
+    text = f"legal from width {item.min_width} to {item.max_width or 'any'}"
+    return Ruling(schedule=item.schedule, verdict=Verdict.INELIGIBLE, reason=text)
 
 
 def _ruled(ruling: Ruling, verdict: Verdict, reason: str) -> Ruling:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.matching import hardware_class
 
-from generator.core.bench import BASE, TWIN, BenchFacts, Measured, Samples, Subject
+from generator.core.bench import BASE, TWIN, BenchFacts, Lost, Measured, Samples, Subject
 from generator.core.evidence import BenchKind, DeviceRecord, KeyFacts, Outcome, Scalar
 from generator.core.route import DeviceFacts, HardwareClass, Launch, RouteKey
 from generator.core.stats import median
@@ -275,18 +275,24 @@ class GpuBench:
         self._link.ask("open_key", self._route.key, limit_s=_KEY_LIMIT_S)
         self._send_width()
 
-    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+    def more(self, subjects: Sequence[Subject], rounds: int) -> tuple[Mapping[Subject, Samples], Lost]:
         """Time ``subjects`` in further interleaved rounds."""
-        return self._time(subjects, rounds, 0, {})
+        lost: dict[Subject, Measured] = {}
+        return self._time(subjects, rounds, 0, lost), lost
 
-    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
+    def second_pass(
+        self, subjects: Sequence[Subject], samples: int
+    ) -> tuple[Mapping[Subject, tuple[Samples, ...]], Lost]:
         """Time ``subjects`` again in the rule's number of rounds, each of ``samples``.
 
         No warm-ups: the first pass has just run the same graphs.
         """
         lost: dict[Subject, Measured] = {}
-        rounds = [self._time(subjects, samples, 0, lost) for _ in range(self._limits.second_pass_rounds)]
-        return {s: tuple(taken[s] for taken in rounds) for s in subjects if all(s in taken for taken in rounds)}
+        rounds = [
+            self._time([subject for subject in subjects if subject not in lost], samples, 0, lost)
+            for _ in range(self._limits.second_pass_rounds)
+        ]
+        return {s: tuple(taken[s] for taken in rounds) for s in subjects if s not in lost}, lost
 
     def floor_us(self, width: int) -> float | None:
         """Return the operation's least bytes over the measured read rate."""

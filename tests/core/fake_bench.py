@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generator.core.bench import BenchFacts, Measured, Samples, Subject
+from generator.core.bench import BenchFacts, Lost, Measured, Samples, Subject
 from generator.core.evidence import BenchKind, KeyFacts, Outcome
 from generator.core.limits import LIMITS, Limits
 from generator.core.route import COMPILED, RouteKey, Schedule
@@ -31,6 +31,7 @@ class FakeBench:
         refused: (key, schedule) pairs whose output differs.
         floor: microseconds that no time may be under.
         fail_at: (key, width) at which the run is interrupted.
+        dies: ("more" or "second pass", subject) pairs that are lost there.
     """
 
     catalog: Catalog
@@ -40,6 +41,7 @@ class FakeBench:
     refused: frozenset[tuple[str, str]] = frozenset()
     floor: float | None = None
     fail_at: tuple[str, int] | None = None
+    dies: frozenset[tuple[str, Subject]] = frozenset()
     limits: Limits = LIMITS
     asked: list[tuple[str, int, tuple[Subject, ...]]] = field(default_factory=list)
 
@@ -75,14 +77,23 @@ class FakeBench:
             return Measured(outcome=Outcome.REFUSED, reason="output 'out' differs by 0.4", differences={"out": 0.4})
         return Measured(outcome=Outcome.TIMED, samples=self._samples(subject, 0), differences={"out": 0.0})
 
-    def more(self, subjects: Sequence[Subject], rounds: int) -> Mapping[Subject, Samples]:
+    def more(self, subjects: Sequence[Subject], rounds: int) -> tuple[Mapping[Subject, Samples], Lost]:
         """Return further noisy samples."""
-        return {subject: self._samples(subject, -1, rounds) for subject in subjects}
+        lost = self._lost("more", subjects)
+        return {subject: self._samples(subject, -1, rounds) for subject in subjects if subject not in lost}, lost
 
-    def second_pass(self, subjects: Sequence[Subject], samples: int) -> Mapping[Subject, tuple[Samples, ...]]:
+    def second_pass(
+        self, subjects: Sequence[Subject], samples: int
+    ) -> tuple[Mapping[Subject, tuple[Samples, ...]], Lost]:
         """Return two rounds of noisy samples."""
         rounds = range(1, self.limits.second_pass_rounds + 1)
-        return {subject: tuple(self._samples(subject, turn, samples) for turn in rounds) for subject in subjects}
+        lost = self._lost("second pass", subjects)
+        left = (subject for subject in subjects if subject not in lost)
+        return {subject: tuple(self._samples(subject, turn, samples) for turn in rounds) for subject in left}, lost
+
+    def _lost(self, stage: str, subjects: Sequence[Subject]) -> Lost:
+        found = Measured(outcome=Outcome.FAILED, reason=f"lost in {stage}")
+        return {subject: found for subject in subjects if (stage, subject) in self.dies}
 
     def _samples(self, subject: Subject, turn: int, count: int | None = None) -> Samples:
         acting = self.acting[subject.schedule]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generator.core.evidence import Outcome
+from generator.core.evidence import BenchKind, Outcome
 from generator.core.limits import LIMITS
 from generator.core.measured import measured_sources
 from generator.core.route import COMPILED, Schedule
-from generator.core.settle import settle
+from generator.core.settle import settle, settled_points
 from generator.core.verdict import Rule, Verdict, decide_points
 from tests.core.toy import KEY, STRETCHED, evidence, other, point, timed, toy_catalog
 
@@ -66,6 +67,60 @@ def test_another_winner_replaces_it_only_by_the_margin(rival: float, schedule: s
 )
 def test_an_earlier_winner_that_fails_now_gives_way(trial: Trial) -> None:
     assert settled(point(trial), "c").schedule == COMPILED
+
+
+@pytest.mark.parametrize("old", ["b", "gone"])
+def test_an_earlier_schedule_that_is_illegal_or_unknown_is_never_kept(old: str) -> None:
+    trials = [timed(name, 100.0, 100.0, width=8) for name in (COMPILED, "a")]
+    run = evidence([*trials, timed(old, 90.0, 90.0, width=8), timed("c", 95.0, 95.0, width=8)])
+    decisions = decide_points(run, CATALOG, LIMITS, Rule.GUARDED)
+    assert settle(decisions, run, {(KEY, 8): Schedule(old)}, LIMITS)[KEY, 8].schedule == "c"
+
+
+@pytest.mark.parametrize("old", ["a", "b"])
+def test_an_earlier_schedule_that_ran_the_compiled_launch_counts_as_the_compiled_route(old: str) -> None:
+    twin = timed("", 99.0, 99.0, width=8, twin=True)
+    run = evidence(
+        [
+            timed("", 100.0, 100.0, width=8),
+            twin,
+            other("a", Outcome.SAME, "the compiled launch", width=8),
+            other("b", Outcome.INELIGIBLE, "legal from width 1 to 4", width=8),
+            timed("c", 96.5, 96.5, width=8),
+        ]
+    )
+    decisions = decide_points(run, CATALOG, LIMITS, Rule.GUARDED)
+    assert decisions[KEY, 8].schedule == "c"
+    decision = settle(decisions, run, {(KEY, 8): Schedule(old)}, LIMITS)[KEY, 8]
+    assert (decision.schedule, decision.verdict) == (COMPILED, Verdict.TIE)
+
+
+def test_times_are_compared_in_the_samples_that_both_schedules_have() -> None:
+    """The compiled route was timed further, and the device had slowed down by then: c is no faster side by side."""
+    slow = replace(timed("", 100.0, 105.0), first_us=(100.0,) * 11 + (105.0,) * 429)
+    for us, schedule in ((99.8, COMPILED), (98.0, "c")):
+        run = evidence([slow, timed("", 100.0, 105.0, twin=True), timed("c", us, us * 1.05)])
+        decision = settled(run, "c")
+        assert (decision.schedule, decision.gain) == (schedule, pytest.approx(1 - us / 100))
+
+
+def test_the_engines_statement_is_not_settled() -> None:
+    stated = [replace(timed("", 100.0, width=width), chosen=True) for width in (1, 8)] + [
+        replace(timed("c", 97.5, width=width), earlier=True) for width in (1, 8)
+    ]
+    run = evidence(stated, bench=BenchKind.ENGINE)
+    assert {item.schedule for item in settled_points(run, CATALOG, LIMITS, Rule.GUARDED).values()} == {COMPILED}
+
+
+def test_a_choice_is_settled_against_one_memory() -> None:
+    """c holds its own against b, and b against a; but c, of the table, is beaten by a by more than the margin."""
+    run = point(timed("a", 94.0, 94.0), replace(timed("b", 96.0, 96.0), earlier=True), timed("c", 98.0, 98.0))
+
+    def choice(before: str | None) -> str:
+        known = {} if before is None else {POINT: Schedule(before)}
+        return settled_points(run, CATALOG, LIMITS, Rule.GUARDED, known)[POINT].schedule
+
+    assert (choice(None), choice("b"), choice("c")) == ("b", "b", "a")
 
 
 def test_a_point_that_the_earlier_run_lacks_is_decided_alone() -> None:

@@ -264,3 +264,50 @@ def test_a_second_run_over_the_first_ones_entry_changes_no_tie(seed: int, us: fl
     earlier = {(d.key, d.width): d.schedule for result in first for d in result.decisions}
     second = run(FakeBench(CATALOG, truth, seed=seed + 100, spread=0.003), earlier=earlier)
     assert bands(second) == bands(first)
+
+
+B, C = Subject(Schedule("b")), Subject(Schedule("c"))
+
+
+def test_what_fails_in_the_second_pass_fails_the_point_and_the_next_best_wins() -> None:
+    truth: Truth = {(KEY, 1, "b"): 82.0, (KEY, 1, "c"): 80.0, (KEY, 8, "c"): 80.0}
+    bench = FakeBench(CATALOG, truth, dies=frozenset({("second pass", C)}))
+    results = run(bench, earlier=dict.fromkeys(BEFORE, Schedule("c")))
+    trials = {(item.width, str(item.schedule)): item for item in results[0].trials if not item.twin}
+    for width in (1, 8):
+        lost = trials[width, "c"]
+        assert (lost.outcome, lost.reason, len(lost.first_us)) == (Outcome.FAILED, "lost in second pass", 11)
+        assert lost.second_us == ()
+    assert len(trials[1, "b"].second_us) == 2
+    assert bands(results)[KEY] == ((1, "b"), (8, ""))
+
+
+def test_a_rival_that_is_lost_while_timed_further_is_no_winner() -> None:
+    truth: Truth = {(KEY, 1, "b"): 80.5, (KEY, 1, "c"): 80.0}
+    results = run(FakeBench(CATALOG, truth, dies=frozenset({("more", C), ("second pass", C)})))
+    trials = {str(item.schedule): item for item in results[0].trials if item.width == 1 and not item.twin}
+    assert (trials["c"].outcome, trials["c"].reason, len(trials["c"].first_us)) == (Outcome.FAILED, "lost in more", 11)
+    assert [len(samples) for samples in (trials["b"].first_us, *trials["b"].second_us)] == [11, 11, 11]
+    assert results[0].decisions[0].schedule == "b"
+
+
+@given(
+    seed=st.integers(0, 99),
+    dies=st.frozensets(st.tuples(st.sampled_from(["more", "second pass"]), st.sampled_from([BASE, B, C, TWIN]))),
+    us=st.sampled_from([80.0, 96.5, 97.0, 97.4]),
+)
+@settings(max_examples=40)
+def test_whatever_is_lost_a_replay_gives_the_same_bytes(
+    seed: int, dies: frozenset[tuple[str, Subject]], us: float
+) -> None:
+    truth: Truth = {(KEY, 1, "b"): us + 0.2, (KEY, 1, "c"): us, (KEY, 8, "c"): us, (STRETCHED, 8192, "x"): us}
+    bench = FakeBench(CATALOG, truth, seed=seed, spread=0.003, dies=dies)
+    results = run(bench, earlier={(KEY, 1): Schedule("c"), (KEY, 8): Schedule("c")})
+    text = dump_evidence(gathered(bench, results))
+    replay = ReplayBench(load_evidence(text, "e"), "e")
+    replayed = run(replay, earlier=earlier_choices(load_evidence(text, "e")))
+    assert dump_evidence(gathered(replay, replayed)) == text
+    assert bands(replayed) == bands(results)
+    timed = {(t.key, t.width, t.schedule) for r in results for t in r.trials if t.outcome is Outcome.TIMED}
+    chosen = {(d.key, d.width, d.schedule) for r in results for d in r.decisions if d.schedule}
+    assert chosen <= timed

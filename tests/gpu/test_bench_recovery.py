@@ -48,6 +48,7 @@ class MadeUpLink:
     Args:
         dies: subjects whose check ends the worker; ``hangs`` those whose check never ends.
         dies_timed: subjects that end the worker when timed.
+        dies_again: subjects that end it when timed for more than a first pass.
         no_room: operands cannot be allocated.
         times: microseconds by schedule.
     """
@@ -55,6 +56,7 @@ class MadeUpLink:
     dies: frozenset[str] = frozenset()
     hangs: frozenset[str] = frozenset()
     dies_timed: frozenset[str] = frozenset()
+    dies_again: frozenset[str] = frozenset()
     no_room: bool = False
     times: dict[str, float] = field(default_factory=dict)
     starts: int = 0
@@ -86,7 +88,8 @@ class MadeUpLink:
 
     def _time(self, subjects: Sequence[Subject], rounds: int, warmups: int) -> dict[Subject, tuple[float, ...]]:
         del warmups
-        if any(subject.schedule in self.dies_timed for subject in subjects):
+        again = self.dies_again if rounds >= LIMITS.samples else frozenset()
+        if any(subject.schedule in self.dies_timed | again for subject in subjects):
             raise WorkerLostError("the worker ended with code -9", None, hung=False)
         return {subject: (self.times.get(subject.schedule, 100.0),) * rounds for subject in subjects}
 
@@ -136,6 +139,15 @@ def test_a_candidate_that_ends_the_worker_is_recorded_and_the_others_are_measure
     for name in ("", "t32", "hopeless", "wrong"):
         assert found[name, False].outcome is Outcome.TIMED, name
         assert len(found[name, False].first_us) == LIMITS.samples
+
+
+@pytest.mark.parametrize("us", [89.0, 80.0])
+def test_a_candidate_that_ends_the_worker_when_timed_again_is_recorded(us: float) -> None:
+    found = trials(MadeUpLink(dies_again=frozenset({"t1024"}), times={"t1024": us, "t32": 90.0}))
+    lost, next_best = found["t1024", False], found["t32", False]
+    assert (lost.outcome, lost.reason) == (Outcome.FAILED, "the worker ended with code -9")
+    assert (lost.first_us, lost.second_us) == ((us,) * 11, ())
+    assert (next_best.outcome, next_best.second_us) == (Outcome.TIMED, ((90.0,) * 11, (90.0,) * 11))
 
 
 def test_a_compiled_route_that_dies_fails_the_point_and_not_the_run() -> None:
