@@ -11,7 +11,7 @@ from generator.core.recorded_rule import rule_facts
 from generator.core.settle import earlier_choices
 from generator.core.stats import median
 from generator.core.sweep import Sweep
-from generator.core.verdict import Rule, Verdict, decide_points, false_switches
+from generator.core.verdict import Rule, Verdict, false_switches
 from generator.journal import Header
 
 if TYPE_CHECKING:
@@ -114,9 +114,7 @@ def calibrate(
         trials=evidence.trials,
     )
     profile = measured_profile(evidence, {result.facts.key: result.bands for result in results if result.bands})
-    own = decide_points(evidence, catalog, limits, rule)
-    decided = [decision for result in results for decision in result.decisions]
-    kept = sum(decision.schedule != own[decision.key, decision.width].schedule for decision in decided)
+    kept = sum(decision.kept for result in results for decision in result.decisions)
     return Outcomes(evidence=evidence, profile=profile, results=tuple(results), kept=kept)
 
 

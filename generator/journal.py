@@ -52,6 +52,7 @@ class Header:
             "rule": dict(self.rule),
             "CUDA driver": self.run.get("cuda_driver", 0),
             "exhaustive": self.run.get("exhaustive", False),
+            "afresh": self.run.get("afresh", False),
         }
 
 
@@ -121,9 +122,9 @@ class Journal:
         if not isinstance(run, dict):
             at["run"].stop(run, "expected an object")
         for name, value in ours.items():
-            if theirs.get(name) != value:
+            for part, found, wanted in _differences(name, theirs.get(name, _UNSAID.get(name)), value):
                 raise EvidenceError(
-                    f"{self.path}: {name} is {theirs.get(name)!r}, this run's is {value!r}; a run is resumed only by "
+                    f"{self.path}: {part} is {found!r}, this run's is {wanted!r}; a run is resumed only by "
                     "the same one. Repeat the options it began with, or run without --resume to start anew"
                 )
         return scalars(run, at["run"])
@@ -141,3 +142,15 @@ class Journal:
     def finish(self) -> None:
         """Remove the journal: its content is in the evidence."""
         self.path.unlink(missing_ok=True)
+
+
+_UNSAID = {"afresh": False}
+"""What a journal of an earlier version means where it says nothing."""
+
+
+def _differences(name: str, found: object, wanted: object) -> list[tuple[str, object, object]]:
+    """Return what differs, by name: single values of an object, None for one that the other side lacks."""
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return [(name, found, wanted)] if found != wanted else []
+    names = dict.fromkeys((*wanted, *found))
+    return [(f"{name}[{i!r}]", found.get(i), wanted.get(i)) for i in names if found.get(i) != wanted.get(i)]

@@ -50,9 +50,33 @@ def test_another_run_is_refused_with_both_values(journal: Journal) -> None:
     with pytest.raises(EvidenceError) as caught:
         journal.resume(replace(HEADER, rule={"name": "guarded"}))
     assert str(caught.value) == (
-        f"{journal.path}: rule is {{'name': 'engine'}}, this run's is {{'name': 'guarded'}}; a run is resumed only by "
+        f"{journal.path}: rule['name'] is 'engine', this run's is 'guarded'; a run is resumed only by "
         "the same one. Repeat the options it began with, or run without --resume to start anew"
     )
+
+
+@pytest.mark.parametrize(
+    ("header", "what"),
+    [
+        (replace(HEADER, rule={"name": "engine", "doubt": 2.5}), "rule['doubt'] is None, this run's is 2.5"),
+        (replace(HEADER, rule={}), "rule['name'] is 'engine', this run's is None"),
+        (replace(HEADER, run={"afresh": True}), "afresh is False, this run's is True"),
+    ],
+)
+def test_the_one_value_that_differs_is_named(journal: Journal, header: Header, what: str) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        journal.resume(header)
+    assert str(caught.value).startswith(f"{journal.path}: {what}; a run is resumed only by the same one.")
+
+
+def test_a_journal_that_does_not_say_whether_it_was_begun_afresh_was_not(journal: Journal) -> None:
+    text = journal.path.read_text()
+    assert '"afresh": false, ' in text
+    journal.path.write_text(text.replace('"afresh": false, ', ""))
+    journal.add(ITEM.keys[0], ITEM.trials)
+    assert list(journal.resume(HEADER)[0]) == [KEY]
+    with pytest.raises(EvidenceError, match="afresh is False, this run's is True"):
+        journal.resume(replace(HEADER, run={"afresh": True}))
 
 
 def test_nothing_to_resume_says_so(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class Cause(StrEnum):
     RULE = "rule changed"
     REFUSED = "refused for output"
     FAILED = "failed"
-    TIE = "tie"  # the two choices stand to each other as before, within the noise
+    TIE = "tie"  # the two stand to each other as before, or the new run keeps a stored choice: no reason to switch
     BOARD = "other board"
     DRIVER = "driver changed"
     TIMES = "times changed"
@@ -147,6 +147,8 @@ def _times(old: Judged, new: Judged, was: Decision, now: Decision) -> Attributio
     level = max(noise, new.limits.min_gain * new.limits.second_pass_share)
     if one is not None and other is not None and abs(one - other) <= level:
         return Attribution(Cause.TIE, f"{text}, as near as {level:.3f}")
+    if now.kept:
+        return Attribution(Cause.TIE, f"{text}; the new run keeps the choice that it found stored")
     ours, theirs = old.evidence, new.evidence
     boards = {ours.device.uuid_hash, theirs.device.uuid_hash} - {""}
     if len(boards) > 1:

@@ -200,11 +200,17 @@ def _whole(evidence: Evidence, at: Place) -> None:
             at["keys"][place].stop(facts.key, "a key appears once")
         known.add(facts.key)
     seen: set[tuple[bytes, int, bool, bytes]] = set()
+    named: set[tuple[RouteKey, int]] = set()
     for place, trial in enumerate(evidence.trials):
         here = at["trials"][place]
         if trial.place in seen:
             here.stop(f"{trial.key} w={trial.width} {trial.schedule}", "a trial appears once")
         seen.add(trial.place)
+        if trial.earlier:
+            if trial.twin or (trial.key, trial.width) in named:
+                text = "a replaced entry names one schedule at a width, and no twin"
+                here["earlier"].stop(f"{trial.key} w={trial.width} {trial.schedule or 'compiled'}", text)
+            named.add((trial.key, trial.width))
         if trial.key not in known:
             here["key"].stop(trial.key, "expected one of the keys listed under 'keys'")
         if trial.outcome is Outcome.TIMED and not trial.first_us:

@@ -12,6 +12,9 @@ from generator.errors import EvidenceError
 if TYPE_CHECKING:
     from generator.core.evidence import Evidence, Scalar
 
+_FROM_ONE = frozenset({"samples", "second_pass_rounds", "graph_rounds", "second_pass_part"})
+"""Counts that a median or a quotient is taken of."""
+
 
 def rule_facts(rule: Rule, limits: Limits) -> dict[str, Scalar]:
     """Return the rule's name and numbers as evidence stores them."""
@@ -42,16 +45,17 @@ def recorded_rule(evidence: Evidence, source: str = "evidence") -> tuple[Rule, L
     """Return the rule and numbers that steered ``evidence``, for a replay; what it lacks is today's.
 
     Raises:
-        EvidenceError: the rule is none, or a number is none.
+        EvidenceError: the rule is none, or a number is none or too small to divide by.
     """
     numbers: dict[str, float] = {}
     for field in fields(Limits):
         value = evidence.rule.get(field.name, field.default)
         whole = isinstance(field.default, int)
-        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value < 0:
+        least = int(field.name in _FROM_ONE)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value < least:
             raise EvidenceError(
                 f"{source}['rule'][{field.name!r}]: found {value!r}; expected a {'whole ' if whole else ''}number from "
-                "0; restore the file or measure again"
+                f"{least}; restore the file or measure again"
             )
         numbers[field.name] = value
     name = evidence.rule.get("name", Rule.GUARDED.value)

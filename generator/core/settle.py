@@ -109,7 +109,8 @@ def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limi
         return decision
     reason = f"an earlier run's choice stays: {decision.schedule or 'compiled'} gains {lead:.3f} over it, {found}"
     gained = held if old != COMPILED else None
-    return replace(decision, schedule=old, verdict=Verdict.TIE, reason=f"{old or 'compiled'}: {reason}", gain=gained)
+    reason = f"{old or 'compiled'}: {reason}"
+    return replace(decision, schedule=old, verdict=Verdict.TIE, reason=reason, gain=gained, kept=True)
 
 
 def _lead(rival: Trial, base: Trial) -> float:

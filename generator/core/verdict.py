@@ -94,6 +94,7 @@ class Decision:
             ``KEEP``; ``NOT_MEASURED`` where there is no time of the compiled route.
         gain: of the best candidate: the second pass's where one was run, else the first pass's; None without times.
         rulings: of every candidate, in catalog order.
+        kept: the choice is an earlier run's and not the rule's own (`settle`).
     """
 
     key: RouteKey
@@ -103,6 +104,7 @@ class Decision:
     reason: str
     gain: float | None = None
     rulings: tuple[Ruling, ...] = ()
+    kept: bool = False
 
 
 def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:

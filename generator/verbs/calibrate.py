@@ -187,7 +187,7 @@ def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int)
         device.start()
         _note(arguments, output, device.opening(work))
         device.prepare(work, lambda text: _note(arguments, output, text))
-        run = device.run_facts(dt.datetime.now(dt.UTC), busy)
+        run = device.run_facts(dt.datetime.now(dt.UTC), busy) | ({"afresh": True} if arguments.afresh else {})
         earlier = {} if arguments.afresh else stored_choices(_location(arguments), device.bench.facts().device, catalog)
         progress = ticker(output, work.points, quiet=arguments.quiet)
         try:

@@ -103,3 +103,14 @@ def test_evidence_is_judged_by_the_rule_it_records() -> None:
     judged = judged_as_recorded(replace(WON, rule=rule_facts(Rule.GUARDED, stricter)))
     assert (judged.rule, judged.limits) == (Rule.GUARDED, stricter)
     assert causes(judged, replace(judged, limits=LIMITS), CATALOG)[KEY, 1].cause is Cause.RULE
+
+
+def test_a_choice_that_was_kept_is_a_tie_although_times_moved() -> None:
+    """The later run finds c faster than b too, but not by the margin over what it found stored."""
+    earlier = replace(timed("b", 95.0, 95.0), earlier=True)
+    samples = point(timed("b", 99.0, 99.0), timed("c", 92.0, 92.0)), point(earlier, timed("c", 92.5, 92.5))
+    old, new = (Judged(evidence=item, limits=LIMITS, rule=Rule.GUARDED) for item in samples)
+    assert [item.decide(CATALOG)[KEY, 1].schedule for item in (old, new)] == ["c", "b"]
+    assert str(causes(old, new, CATALOG)[KEY, 1]) == (
+        "tie: b took 1.076 and then 1.027 of c's time; the new run keeps the choice that it found stored"
+    )

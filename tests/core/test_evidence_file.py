@@ -130,3 +130,19 @@ def test_fact_that_no_float_holds_is_refused(value: int, block: str) -> None:
     data["keys"][0]["conditions"]["seconds"] = value
     with pytest.raises(EvidenceError, match=r"\['seconds'\]: found a number of many digits; expected a finite number"):
         load_evidence(json.dumps(data), "e.json")
+
+
+def test_a_replaced_entry_names_one_schedule_at_a_width_and_no_twin() -> None:
+    """The file would say two things of which a reader could take either."""
+    for trials, shown in (
+        ([replace(timed("b", 90.0), earlier=True), replace(timed("c", 90.0), earlier=True)], "c"),
+        ([replace(timed("", 90.0, twin=True), earlier=True)], "compiled"),
+    ):
+        text = dump_evidence(evidence([timed("", 100.0), *trials]))
+        with pytest.raises(EvidenceError) as caught:
+            load_evidence(text, "e.json")
+        place = 2 if shown == "c" else 1
+        assert str(caught.value) == (
+            f"e.json['trials'][{place}]['earlier']: found 'toy/1x1 w=1 {shown}'; a replaced entry names one schedule "
+            "at a width, and no twin; restore the file or measure again"
+        )

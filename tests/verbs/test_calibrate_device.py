@@ -124,6 +124,20 @@ def test_runs_over_the_stored_entry_change_no_tie_and_say_what_they_found_stored
     assert any(routes != alone[0] for routes in alone)
 
 
+def test_a_run_that_was_begun_afresh_is_resumed_afresh_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, journal = tmp_path / "p.json", tmp_path / "journals" / "toy.jsonl"
+    for begun, resumed, found, wanted in (((), ("--afresh",), False, True), (("--afresh",), (), True, False)):
+        monkeypatch.setattr(MadeUpRun, "fail_at", (KEY, 8))
+        assert calibrate(out, "--quiet", *begun) == 130
+        monkeypatch.setattr(MadeUpRun, "fail_at", None)
+        capsys.readouterr()
+        assert calibrate(out, "--resume", "--quiet", *resumed) == 1
+        assert f"{journal}: afresh is {found}, this run's is {wanted}; " in capsys.readouterr().err
+        assert calibrate(out, "--resume", "--quiet", *begun) == 0
+
+
 def test_a_busy_device_is_exit_1_and_marks_the_evidence_when_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
