@@ -97,9 +97,10 @@ class Sweep:
                 found[Subject(item.schedule)] = Measured(outcome=Outcome.INELIGIBLE, reason=reason)
         floor_us = bench.floor_us(width)
         found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
-        found = self._extended(found, bench)
-        found, second = self._second_pass(found, bench)
         earlier = self.earlier.get((route.key, width))
+        found = self._extended(found, bench, earlier)
+        found = {subject: self._above_floor(item, floor_us) for subject, item in found.items()}
+        found, second = self._second_pass(found, bench, earlier)
         return [
             Trial(
                 key=route.key,
@@ -134,14 +135,14 @@ class Sweep:
         )
 
     def _second_pass(
-        self, found: dict[Subject, Measured], bench: Bench
+        self, found: dict[Subject, Measured], bench: Bench, earlier: Schedule | None
     ) -> tuple[dict[Subject, Measured], Mapping[Subject, tuple[Samples, ...]]]:
         """Run the second pass with every contender close to the best, so that each rule finds its samples.
 
         What fails in it fails the point as in the first pass, and the pass is run again without it.
         """
         while found[BASE].outcome is Outcome.TIMED:
-            subjects = self._contenders(found)
+            subjects = self._contenders(found, earlier)
             if not subjects:
                 break
             second, lost = bench.second_pass(subjects, second_pass_samples(found[BASE].samples, self.limits))
@@ -150,7 +151,7 @@ class Sweep:
             found = _without(found, lost)
         return found, {}
 
-    def _contenders(self, found: Mapping[Subject, Measured]) -> list[Subject]:
+    def _contenders(self, found: Mapping[Subject, Measured], earlier: Schedule | None) -> list[Subject]:
         """Return what goes to the second pass, the compiled route and its twin around it; nothing if none wins."""
         close: dict[Subject, None] = {}
         for times in (self._times(found, self.limits.samples), self._times(found, None)):
@@ -160,10 +161,13 @@ class Sweep:
         if not close:
             return []
         twins = [TWIN] if found[TWIN].outcome is Outcome.TIMED else []
+        close |= dict.fromkeys(_stored(found, earlier))
         return [BASE, *(subject for subject in close if subject != TWIN), *twins]
 
-    def _extended(self, found: dict[Subject, Measured], bench: Bench) -> dict[Subject, Measured]:
-        """Time a point further while its best gain is in doubt.
+    def _extended(
+        self, found: dict[Subject, Measured], bench: Bench, earlier: Schedule | None
+    ) -> dict[Subject, Measured]:
+        """Time a point further while its best gain is in doubt, the stored choice beside the candidates.
 
         What fails in it fails the point, as in the first pass; the others' samples of that step are dropped, since
         they were not taken side by side, and the question is asked again without it.
@@ -174,7 +178,8 @@ class Sweep:
             rivals, total = extend(taken, seen, self.limits)
             if not rivals:
                 break
-            added, lost = bench.more([BASE, *rivals], total - seen)
+            beside = [] if rivals == [TWIN] else _stored(found, earlier)
+            added, lost = bench.more(list(dict.fromkeys((BASE, *beside, *rivals))), total - seen)
             if lost:
                 found = _without(found, lost)
                 continue
@@ -213,3 +218,13 @@ def _without(found: Mapping[Subject, Measured], lost: Lost) -> dict[Subject, Mea
         subject: replace(item, outcome=lost[subject].outcome, reason=lost[subject].reason) if subject in lost else item
         for subject, item in found.items()
     }
+
+
+def _stored(found: Mapping[Subject, Measured], earlier: Schedule | None) -> list[Subject]:
+    """Return the stored choice, if it is a schedule that can be timed.
+
+    It is timed beside whatever may replace it: settled on its few first samples, it would go as often as these are
+    unlucky ones.
+    """
+    timed = (subject for subject, item in found.items() if item.outcome is Outcome.TIMED)
+    return [subject for subject in timed if earlier and subject.schedule == earlier]

@@ -311,3 +311,32 @@ def test_whatever_is_lost_a_replay_gives_the_same_bytes(
     timed = {(t.key, t.width, t.schedule) for r in results for t in r.trials if t.outcome is Outcome.TIMED}
     chosen = {(d.key, d.width, d.schedule) for r in results for d in r.decisions if d.schedule}
     assert chosen <= timed
+
+
+@pytest.mark.parametrize("us", [80.0, 96.9])
+def test_the_stored_choice_is_timed_beside_what_may_replace_it(us: float) -> None:
+    """b is not near the best, nor has it won; without the entry it has the first samples alone."""
+    truth: Truth = {(KEY, 1, "b"): 99.0, (KEY, 1, "c"): us}
+
+    def counts(earlier: str) -> dict[str, list[int]]:
+        trials = run(FakeBench(CATALOG, truth), earlier={(KEY, 1): Schedule(earlier)})[0].trials
+        return {
+            str(item.schedule): [len(samples) for samples in (item.first_us, *item.second_us)]
+            for item in trials
+            if item.width == 1 and item.schedule in {"b", "c"} and not item.twin
+        }
+
+    assert counts("")["b"] == [11]
+    assert counts("b")["b"] == counts("b")["c"] == counts("")["c"]
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_a_time_at_the_floor_is_judged_by_all_its_samples_as_a_replay_judges_it(seed: int) -> None:
+    bench = FakeBench(CATALOG, {(KEY, 8, "c"): 97.0}, seed=seed, spread=0.01, floor=97.0 / LIMITS.floor_share)
+    results = run(bench)
+    text = dump_evidence(gathered(bench, results))
+    replay = ReplayBench(load_evidence(text, "e"), "e")
+    replayed = run(replay)
+    assert dump_evidence(gathered(replay, replayed)) == text
+    assert bands(replayed) == bands(results)
