@@ -34,7 +34,7 @@ class Limits:
     max_false_switches: float = 0.01  # field-lessons 6.5: no table from a run that switches more of its twins
     stop_after: int = 3  # bench: samples after which a hopeless candidate stops (docs/evidence.md, "stopped early")
     stop_ratio: float = 1.5  # bench: hopeless is this many times the compiled route's median
-    time_limit_s: float = 30.0  # bench: longest answer of a worker about one width; past it the candidate hangs
+    time_limit_s: float = 30.0  # bench: longest answer of a worker beside twice what its samples need; then it hangs
     floor_share: float = 0.95  # bench: impossible below this share of the floor; not 1, since the bandwidth is measured
 
 

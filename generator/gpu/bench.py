@@ -83,6 +83,7 @@ class GpuBench:
         self._sources: set[str] = set()
         self._dead = ""
         self._broken: dict[Subject, str] = {}
+        self._last_us: dict[Subject, float] = {}
         self._readings: list[dict[str, Scalar]] = []
         self._began = 0.0
         self._read_at = 0.0
@@ -152,6 +153,7 @@ class GpuBench:
         self._width = width
         self._plans = {}
         self._broken = {}
+        self._last_us = {}
         for name, ask in asks.items():
             try:
                 self._plans[Subject(name)] = operation.plan(width, ask, self.device_facts)
@@ -231,16 +233,25 @@ class GpuBench:
         if rounds <= 0 or not subjects:
             return {}
         try:
-            taken: dict[Subject, Samples] = self._link.ask("time", subjects, rounds, warmups)
+            taken = self._ask_time(subjects, rounds, warmups)
         except WorkerLostError:
             taken = {}
             for subject in subjects:
                 self._restart()
                 try:
-                    taken |= self._link.ask("time", [subject], rounds, warmups)
+                    taken |= self._ask_time([subject], rounds, warmups)
                 except WorkerLostError as error:
                     found[subject] = _lost(error)
             self._restart()
+        self._last_us |= {subject: median(samples) for subject, samples in taken.items()}
+        return taken
+
+    def _ask_time(self, subjects: Sequence[Subject], rounds: int, warmups: int) -> dict[Subject, Samples]:
+        """Ask for samples; beyond the usual limit the worker has twice the time that the rounds need."""
+        flush_us = self.flush_bytes / self.read_rate if self.read_rate else 0.0
+        need_us = rounds * sum(self._last_us.get(subject, 0.0) + flush_us for subject in subjects)
+        limit_s = self._limits.time_limit_s + 2e-6 * need_us
+        taken: dict[Subject, Samples] = self._link.ask("time", subjects, rounds, warmups, limit_s=limit_s)
         return taken
 
     def _guarded(

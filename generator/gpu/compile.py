@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 BASE_OPTIONS = ("--std=c++17", "-default-device", "--ptxas-options=-v", "--no-cache")
 """Options of every compile; they belong to a kernel's digest. What NVRTC takes from its own cache has no report."""
 
+_CACHING = (12, 9)
+"""The first release that has a cache, and the option to go without: one before refuses the option."""
+
+
+def options_of(release: tuple[int, int]) -> tuple[str, ...]:
+    """Return those of `BASE_OPTIONS` that an NVRTC of ``release`` knows."""
+    return tuple(option for option in BASE_OPTIONS if option != "--no-cache" or release >= _CACHING)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelReport:
@@ -54,9 +62,10 @@ def compile_unit(folder: Path, stem: str, expressions: Sequence[str], arch: str)
     """
     toolkit = toolkit_for(arch, find_toolkits())
     includes = [f"-I{folder / 'include'}", *(f"-I{path}" for path in toolkit.includes)]
-    options = [*BASE_OPTIONS, f"-arch={arch}", *includes]
+    nvrtc = load_nvrtc(toolkit.library)
+    options = [*options_of(nvrtc.version()), f"-arch={arch}", *includes]
     source = (folder / f"{stem}.cu").read_text()
-    cubin, names, log = load_nvrtc(toolkit.library).compile(source, f"{stem}.cu for {arch}", options, expressions)
+    cubin, names, log = nvrtc.compile(source, f"{stem}.cu for {arch}", options, expressions)
     reports = _reports(log)
     missing = [expression for expression, lowered in names.items() if lowered not in reports]
     if missing:

@@ -59,6 +59,7 @@ class MadeUpLink:
     dies_again: frozenset[str] = frozenset()
     no_room: bool = False
     times: dict[str, float] = field(default_factory=dict)
+    limits_s: list[float | None] = field(default_factory=list)
     starts: int = 0
     facts: WorkerFacts = FACTS
 
@@ -67,7 +68,8 @@ class MadeUpLink:
         return self.facts
 
     def ask(self, order: str, *arguments: Any, limit_s: float | None = None) -> Any:
-        del limit_s
+        if order == "time":
+            self.limits_s.append(limit_s)
         if order == "start":
             return SimpleNamespace(cold_us=9.0, warm_us=6.0, resolution_us=0.5, empty_us=1.0, read_rate=1e9)
         if order == "open_key" and self.no_room:
@@ -160,6 +162,14 @@ def test_operands_that_do_not_fit_fail_the_key_and_not_the_run() -> None:
     found = trials(MadeUpLink(no_room=True))
     assert {trial.outcome for name, trial in found.items()} == {Outcome.FAILED}
     assert found["", False].reason == "operands could not be made: OutOfMemoryError: 9 GB"
+
+
+def test_many_rounds_of_a_slow_kernel_have_the_time_that_they_need() -> None:
+    """Six subjects of 0.1 s: eight further rounds take 4.8 s, and the thousand of --repeat 1000 ten minutes."""
+    link = MadeUpLink(times=dict.fromkeys(("", "t32", "t1024", "hopeless", "wrong"), 1e5))
+    trials(link)
+    assert link.limits_s[0] == pytest.approx(LIMITS.time_limit_s)
+    assert link.limits_s[1] == pytest.approx(LIMITS.time_limit_s + 2 * 8 * 0.1 * 6, rel=1e-3)
 
 
 def test_subjects_name_the_twin_apart() -> None:

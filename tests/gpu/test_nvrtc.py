@@ -6,7 +6,7 @@ import pytest
 
 from generator.errors import CompileError
 from generator.gpu import compile as compile_module
-from generator.gpu.compile import compile_unit
+from generator.gpu.compile import BASE_OPTIONS, compile_unit, options_of
 from generator.gpu.nvrtc import Toolkit, find_toolkits, load_nvrtc, toolkit_for
 
 FOLDER = Path(compile_module.__file__).parent
@@ -39,6 +39,12 @@ def test_unreadable_architecture_is_refused() -> None:
     assert str(caught.value) == (
         "architecture 'ampere': expected the form 'sm_90'; see `python -m generator kernels --help`."
     )
+
+
+def test_a_release_without_a_cache_is_not_told_to_go_without() -> None:
+    """Of /usr/local/cuda any may be found: 12.4 refuses every source for the option."""
+    assert options_of((12, 9)) == options_of((13, 0)) == BASE_OPTIONS
+    assert options_of((12, 8)) == ("--std=c++17", "-default-device", "--ptxas-options=-v")
 
 
 @pytest.fixture
