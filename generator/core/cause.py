@@ -6,7 +6,7 @@ cause is the swap that flips the choice. Source: field-lessons 6.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,7 @@ from generator.core.evidence import Outcome
 from generator.core.recorded_rule import recorded_rule
 from generator.core.route import COMPILED
 from generator.core.settle import settled_points
-from generator.core.verdict import Verdict, key_noise, pooled_time
+from generator.core.verdict import Verdict, decide_points, key_noise, pooled_time
 
 if TYPE_CHECKING:
     from generator.core.catalog import Catalog
@@ -54,14 +54,17 @@ class Attribution(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """A run and the rule that decides it."""
+    """A run and the rule that decides it, ``afresh``: without the choices of the entry that it was measured over."""
 
     evidence: Evidence
     limits: Limits
     rule: Rule
+    afresh: bool = False
 
     def decide(self, catalog: Catalog) -> dict[Point, Decision]:
         """Return the decision at every point of the run."""
+        if self.afresh:
+            return decide_points(self.evidence, catalog, self.limits, self.rule)
         return settled_points(self.evidence, catalog, self.limits, self.rule)
 
 
@@ -78,8 +81,8 @@ def causes(old: Judged, new: Judged, catalog: Catalog) -> dict[Point, Attributio
     """
     before, after = old.decide(catalog), new.decide(catalog)
     other_rule = (old.rule, old.limits) != (new.rule, new.limits)
-    old_samples = Judged(evidence=old.evidence, limits=new.limits, rule=new.rule).decide(catalog) if other_rule else {}
-    new_samples = Judged(evidence=new.evidence, limits=old.limits, rule=old.rule).decide(catalog) if other_rule else {}
+    old_samples = replace(new, evidence=old.evidence).decide(catalog) if other_rule else {}
+    new_samples = replace(old, evidence=new.evidence).decide(catalog) if other_rule else {}
     found: dict[Point, Attribution] = {}
     for point in dict.fromkeys((*before, *after)):
         was, now = (_decided(side.get(point)) for side in (before, after))

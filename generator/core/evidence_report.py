@@ -144,8 +144,8 @@ class Flip:
 def flips(
     first: Evidence, second: Evidence, catalog: Catalog, limits: Limits, rule: Rule
 ) -> tuple[tuple[Flip, ...], int]:
-    """Return the cells that differ between two runs, and how many both decided."""
-    one, other = (Judged(evidence=item, limits=limits, rule=rule) for item in (first, second))
+    """Return the cells that the samples of two runs decide differently, and how many both decided."""
+    one, other = (Judged(evidence=item, limits=limits, rule=rule, afresh=True) for item in (first, second))
     ours, theirs = one.decide(catalog), other.decide(catalog)
     why = causes(one, other, catalog)
     both = [point for point in ours if point in theirs]

@@ -16,6 +16,7 @@ from generator.core.evidence_report import (
     flips_markdown,
     regret_markdown,
     regrets,
+    settled_changes,
 )
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
@@ -44,6 +45,16 @@ def test_efficiency_is_the_fastest_time_against_the_floor() -> None:
 )
 def test_aims_depend_on_the_bytes(floor_us: float, aim: float | None) -> None:
     assert efficiencies(with_floor(point(), floor_us))[0].aim == aim
+
+
+def test_the_same_samples_do_not_flip_whatever_was_stored_when_they_were_taken() -> None:
+    """Nor does a memory hide a flip: the first figure says how well a measurement repeats."""
+    b, c = timed("b", 95.0, 95.0), timed("c", 92.5, 92.5)
+    own, kept = point(b, c), point(replace(b, earlier=True), c)
+    assert flips(own, kept, CATALOG, LIMITS, Rule.GUARDED) == ((), 1)
+    near = point(replace(b, earlier=True), replace(c, first_us=(99.0,) * 11, second_us=()))
+    assert [item.second for item in flips(own, near, CATALOG, LIMITS, Rule.GUARDED)[0]] == ["b"]
+    assert settled_changes(kept, near, CATALOG, LIMITS) == 0
 
 
 def test_flips_name_both_answers_and_both_reasons() -> None:

@@ -33,7 +33,8 @@ from generator.core.recorded_rule import recorded_rule, rule_facts
 from generator.core.reference import parse_reference_gpus
 from generator.core.round_files import parse_round
 from generator.core.rounds import Table, serialise_round
-from generator.core.route import HardwareClass, RouteKey
+from generator.core.route import HardwareClass, RouteKey, Schedule
+from generator.core.settle import earlier_choices
 from generator.core.sweep import Sweep
 from generator.core.texts import load_json, load_toml
 from generator.core.unified import select
@@ -104,7 +105,8 @@ def only_ours(action: Callable[[], object]) -> None:
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
     bench = FakeBench(CATALOG, {("gdn_two_stage/h48", 8192, "on"): 60.0}, spread=0.002)
-    sweep = Sweep(catalog=CATALOG, limits=LIMITS, rule=Rule.GUARDED)
+    stored = {(RouteKey(key), width): Schedule("on") for key in KEYS for width in CATALOG.route(key).widths}
+    sweep = Sweep(catalog=CATALOG, limits=LIMITS, rule=Rule.GUARDED, earlier=stored)
     routes = [CATALOG.routes[CATALOG.route(key).key] for key in KEYS]
     results = list(sweep.keys(routes, bench, lambda _key, _width: None))
     facts = bench.facts()
@@ -140,6 +142,7 @@ def use(text: str, other: Evidence) -> None:
         resume=False,
         progress=Silent(),
         detail=True,
+        earlier=earlier_choices(found),
     )
     serialise(Document(devices=(outcomes.profile,)))
     load_evidence(dump_evidence(outcomes.evidence), "again")
