@@ -229,10 +229,14 @@ def regrets(evidence: Evidence, catalog: Catalog, bands: Mapping[str, Bands]) ->
     """Return the regret of ``bands`` at every measured point, largest first; a choice without a time leads."""
     found: list[Regret] = []
     for (key, width), trials in evidence.by_point.items():
-        times = {trial.schedule: _us(trial) for trial in trials if not trial.twin and trial.first_us}
-        base = times.get(COMPILED)
-        if base is None:
+        told = {Outcome.TIMED, Outcome.STOPPED}  # what failed or is impossible has samples too, and no time
+        times = {
+            item.schedule: _us(item) for item in trials if not item.twin and item.first_us and item.outcome in told
+        }
+        compiled = evidence.trial(key, width)
+        if compiled is None or compiled.outcome is not Outcome.TIMED:
             continue
+        base = times[COMPILED]
         times |= {trial.schedule: base for trial in trials if trial.outcome is Outcome.SAME}
         chosen = catalog.route(key).effective(schedule_at(bands.get(key, ()), width), width)
         usable = {trial.schedule for trial in trials if trial.outcome in {Outcome.TIMED, Outcome.SAME}}

@@ -20,7 +20,7 @@ from generator.core.evidence_report import (
 )
 from generator.core.limits import LIMITS
 from generator.core.verdict import Rule
-from tests.core.toy import KEY, other, point, timed, toy_catalog
+from tests.core.toy import KEY, evidence, other, point, timed, toy_catalog
 
 CATALOG = toy_catalog()
 
@@ -85,6 +85,15 @@ def test_regret_is_the_loss_against_the_fastest() -> None:
     assert right.share == 0.0
     (same,) = regrets(item, CATALOG, {KEY: (Band(1, "a"),)})
     assert same.share == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.TIMED_OUT, Outcome.IMPOSSIBLE])
+def test_samples_of_what_failed_are_no_time(outcome: Outcome) -> None:
+    """A candidate that was lost in the second pass keeps those of the first; a compiled route that was, too."""
+    lost = replace(timed("c", 80.0), outcome=outcome)
+    (found,) = regrets(point(lost), CATALOG, {KEY: (Band(1, "c"),)})
+    assert (found.chosen_us, found.share, found.fastest) == (None, None, "")
+    assert regrets(evidence([replace(timed("", 100.0), outcome=outcome)]), CATALOG, {}) == ()
 
 
 def test_a_choice_that_was_refused_has_no_time_and_leads_the_report() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from generator.core.bench import BASE, TWIN, Bench, Subject
 from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.core.limits import LIMITS
-from generator.core.recorded_rule import rule_facts
+from generator.core.recorded_rule import recorded_rule, rule_facts
 from generator.core.route import RouteKey, Schedule
 from generator.core.settle import earlier_choices
 from generator.core.sweep import KeyResult, Sweep
@@ -339,4 +340,35 @@ def test_a_time_at_the_floor_is_judged_by_all_its_samples_as_a_replay_judges_it(
     replay = ReplayBench(load_evidence(text, "e"), "e")
     replayed = run(replay)
     assert dump_evidence(gathered(replay, replayed)) == text
+    assert bands(replayed) == bands(results)
+
+
+@given(
+    seed=st.integers(0, 99),
+    samples=st.sampled_from([3, 4, 11, 100, 440, 441, 700]),
+    margin=st.sampled_from([0.0, 0.001, 0.03, 0.5, 0.99]),
+    spread=st.sampled_from([0.0, 0.01, 0.2]),
+    rule=st.sampled_from(Rule),
+)
+@settings(max_examples=30, deadline=None)
+def test_any_repeat_and_margin_end_with_bounded_samples_and_replay(
+    seed: int, samples: int, margin: float, spread: float, rule: Rule
+) -> None:
+    limits = replace(LIMITS, samples=samples, min_gain=margin)
+    truth: Truth = {(KEY, 1, "b"): 97.2, (KEY, 1, "c"): 97.0, (KEY, 8, "c"): 100 * (1 - margin) + 0.01}
+    bench = FakeBench(CATALOG, truth, seed=seed, spread=spread, limits=limits)
+    sweep = Sweep(catalog=CATALOG, limits=limits, rule=rule, earlier=BEFORE)
+    results = list(sweep.keys(CATALOG.calibrated, bench, lambda _key, _width: None))
+    evidence = replace(gathered(bench, results, rule), rule=rule_facts(rule, limits))
+    most = max(samples, limits.most_samples)
+    assert max(len(trial.first_us) for trial in evidence.trials) <= most
+    rounds = [len(taken) for trial in evidence.trials for taken in trial.second_us]
+    assert max(rounds, default=0) <= max(samples, most // limits.second_pass_part)
+    found = load_evidence(dump_evidence(evidence), "e")
+    again, numbers = recorded_rule(found)
+    assert (again, numbers) == (rule, limits)
+    replay = ReplayBench(found, "e")
+    sweep = Sweep(catalog=CATALOG, limits=numbers, rule=again, earlier=earlier_choices(found))
+    replayed = list(sweep.keys(CATALOG.calibrated, replay, lambda _key, _width: None))
+    assert dump_evidence(replace(gathered(replay, replayed, again), rule=found.rule)) == dump_evidence(evidence)
     assert bands(replayed) == bands(results)
