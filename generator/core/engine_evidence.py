@@ -98,15 +98,20 @@ def _same(source: str, what: str, log: str, entry: str) -> None:
 
 
 def _check_bands(source: str, profile: Profile, route: Route, by_width: Mapping[int, LoggedPoint]) -> None:
-    """Refuse a log that decides otherwise than the entry does."""
+    """Refuse a log that lacks a measured width or decides otherwise than the entry does."""
     for width, point in by_width.items():
         if width not in route.widths:
             raise SourceError(
                 f"{source} line {point.line}: {route.key} w={width}; this catalog measures {list(route.widths)!r}. "
                 "The log is of another engine build"
             )
-    if set(by_width) != set(route.widths):
-        return
+    missing = [width for width in route.widths if width not in by_width]
+    if missing:
+        raise SourceError(
+            f"{source} line {max(point.line for point in by_width.values())}: {route.key}: the decisions up to here are "
+            f"of {len(by_width)} widths, no line decides {missing!r}; expected all {len(route.widths)} widths of this "
+            "catalog. Lines are missing: bring the whole log, or calibrate again"
+        )
     decided = route_bands(route, {width: point.schedule for width, point in by_width.items()})
     stored = profile.routes.get(route.key)
     if stored != decided:

@@ -1,7 +1,8 @@
 """The progress lines of the engine's ``ninfer-calibrate --detail``: every median, refusal and decision of a run.
 
-The lines are those of engine-profiles 4.4 and 7. Lines of other forms are the engine's own remarks and are counted; a
-line that names a key and a width but has none of the known forms is an error, since a time would be lost with it.
+The lines are those of engine-profiles 4.4 and 7: a decision, a refusal, a candidate's time, the summary, the closing
+``stored``. The tool prints nothing else to stderr. What a driver or a shell says before the first of these lines or
+after the last is counted and left alone; any other line between them is an error, since a time may be lost with it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ _STORED = re.compile(
     r"route catalog (?P<catalog>[0-9a-f]{16})\) in (?P<path>.+)"
 )
 _LOOKS_LIKE_A_POINT = re.compile(r"\S+ w=[0-9]+ .*")
+_FAILURE = re.compile(r"ninfer-calibrate: .*")
+_OWN_PREFIX = "engine: "
+_OWN = re.compile(
+    r"(calibrating|replaying) [0-9]+ route keys? \([0-9]+ points?\) .*"
+    r"|hidden twins: [0-9]+ of [0-9]+ would have been switched"
+    r"|stored entry: choices known: [0-9]+; .*"
+)
+"""Lines that only this project's ``calibrate`` prints."""
 _COMPILED_WORD = "compiled"
 
 
@@ -64,7 +73,7 @@ class EngineLog:
         detailed: every candidate that was timed has a line.
         seconds: how long the run took, as the log states it.
         hardware_class, multiprocessors, catalog: of the stored entry, from the closing line.
-        remarks: number of lines of other forms.
+        remarks: number of lines of other forms before the first line of the run and after its last.
     """
 
     points: tuple[LoggedPoint, ...]
@@ -80,8 +89,9 @@ def parse_log(lines: Iterable[str], source: str) -> EngineLog:
     """Return the run that ``lines`` report.
 
     Raises:
-        SourceError: a point has a line of an unknown form or two decisions, or the run did not finish; the message
-            names ``source`` and the line.
+        SourceError: a line within the run has an unknown form, a point has two decisions or two lines of one
+            candidate, the run did not finish, two runs follow each other, or this project's ``calibrate`` wrote the
+            log; the message names ``source`` and the line.
     """
     reader = _LogReader(source)
     for number, line in enumerate(lines, start=1):
@@ -101,28 +111,68 @@ class _LogReader:
         self._detailed = False
         self._remarks = 0
         self._last = 0
+        self._begun = False
+        self._stray: tuple[int, str] | None = None
 
     def line(self, number: int, text: str) -> None:
         """Take one line."""
         self._last = number
-        if found := _DECISION.fullmatch(text):
-            self._decide(found, number)
-        elif found := _REFUSAL.fullmatch(text):
-            self._trials(found)[1][Schedule(found["schedule"])] = found["reason"]
-        elif found := _DETAIL.fullmatch(text):
-            self._detailed = True
-            self._trials(found)[0][Schedule(found["schedule"])] = self._us(found, "us", number)
-        elif found := _SUMMARY.fullmatch(text):
-            self._summary = found
-        elif found := _STORED.fullmatch(text):
-            self._stored = found
-        elif _LOOKS_LIKE_A_POINT.fullmatch(text):
+        if _OWN.fullmatch(text) or text.startswith(_OWN_PREFIX):
+            raise SourceError(
+                f"{self._source} line {number}: {text!r} is of this project's own `calibrate`; expected the stderr of "
+                "the engine's ninfer-calibrate. What `calibrate` measured is in its evidence file already: bring that "
+                "with `calibrate --replay`, or copy it below sources/measured"
+            )
+        if not self._run_line(number, text):
+            self._other_line(number, text)
+
+    def _run_line(self, number: int, text: str) -> bool:
+        """Take a line that the tool prints; return whether it is one."""
+        for form, take in (
+            (_DECISION, self._decide),
+            (_REFUSAL, self._refuse),
+            (_DETAIL, self._time),
+            (_SUMMARY, self._summarise),
+            (_STORED, self._close),
+        ):
+            if found := form.fullmatch(text):
+                self._refuse_stray()
+                if self._stored is not None or (self._summary is not None and form is not _STORED):
+                    raise SourceError(
+                        f"{self._source} line {number}: {text!r} after the end of the run; bring one run at a time"
+                    )
+                self._begun = True
+                take(found, number)
+                return True
+        return False
+
+    def _other_line(self, number: int, text: str) -> None:
+        """Take a line that the tool does not print, except where a time may be lost with it."""
+        if _LOOKS_LIKE_A_POINT.fullmatch(text):
             raise SourceError(
                 f"{self._source} line {number}: {text!r}; expected a decision, a refusal or a candidate's time. "
                 "The log is of another version of the tool, or was changed"
             )
-        elif text:
+        if _FAILURE.fullmatch(text):
+            raise SourceError(
+                f"{self._source} line {number}: {text!r}; expected a run that succeeded. Mend that and calibrate again"
+            )
+        if not text:
+            return
+        if self._begun and self._stored is None:
+            self._stray = self._stray or (number, text)
+        else:
             self._remarks += 1
+
+    def _refuse_stray(self) -> None:
+        """Raise if a line of no known form stands between two lines of the run."""
+        if self._stray is not None:
+            number, text = self._stray
+            raise SourceError(
+                f"{self._source} line {number}: {text!r} within the run; expected a decision, a refusal, a candidate's "
+                "time or the summary. The log is of another version of the tool, or was changed: bring the whole "
+                "stderr of one run, and nothing else in it"
+            )
 
     def log(self) -> EngineLog:
         """Return the run after its last line."""
@@ -158,6 +208,36 @@ class _LogReader:
 
     def _trials(self, found: re.Match[str]) -> tuple[dict[Schedule, float], dict[Schedule, str]]:
         return self._open.setdefault((RouteKey(found["key"]), int(found["width"])), ({}, {}))
+
+    def _refuse(self, found: re.Match[str], number: int) -> None:
+        self._new_candidate(found, number)
+        self._trials(found)[1][Schedule(found["schedule"])] = found["reason"]
+
+    def _time(self, found: re.Match[str], number: int) -> None:
+        self._new_candidate(found, number)
+        self._detailed = True
+        self._trials(found)[0][Schedule(found["schedule"])] = self._us(found, "us", number)
+
+    def _new_candidate(self, found: re.Match[str], number: int) -> None:
+        """Raise if a candidate has a line already, or its point a decision."""
+        key, width = RouteKey(found["key"]), int(found["width"])
+        point = self._points.get((key, width))
+        if point is not None:
+            raise SourceError(
+                f"{self._source} line {number}: {found.group()!r} after the decision of this width in line "
+                f"{point.line}; bring one run at a time"
+            )
+        if any(found["schedule"] in lines for lines in self._trials(found)):
+            raise SourceError(
+                f"{self._source} line {number}: {found.group()!r} is the second line of this candidate; bring one run "
+                "at a time"
+            )
+
+    def _summarise(self, found: re.Match[str], _number: int) -> None:
+        self._summary = found
+
+    def _close(self, found: re.Match[str], _number: int) -> None:
+        self._stored = found
 
     def _decide(self, found: re.Match[str], number: int) -> None:
         key, width = RouteKey(found["key"]), int(found["width"])

@@ -116,9 +116,86 @@ def test_keys_of_the_entry_that_the_run_did_not_measure_are_left_to_the_import(c
     assert [facts.key for facts in evidence.keys] == [HEAD]
 
 
-def test_remarks_of_the_engine_are_counted(catalog: Catalog) -> None:
-    log = parse_log(["device 0: NVIDIA GeForce RTX 3060", "", *log_of(PROFILE, catalog)], "log")
-    assert (log.remarks, log.detailed, len(log.points)) == (1, True, 16)
+def test_lines_before_and_after_the_run_are_counted_and_left_alone(catalog: Catalog) -> None:
+    log = parse_log(["device 0: NVIDIA GeForce RTX 3060", "", *log_of(PROFILE, catalog), "real 0m28.4s"], "log")
+    assert (log.remarks, log.detailed, len(log.points)) == (2, True, 16)
+
+
+@pytest.mark.parametrize("text", ["hello world", "gibberish: 12", "{", f"{HEAD} w= compiled 1.0 us -> gemv 1.0 us"])
+@pytest.mark.parametrize("place", [1, 20, -2, -1])
+def test_a_line_of_no_known_form_within_the_run_is_refused(catalog: Catalog, text: str, place: int) -> None:
+    lines = log_of(PROFILE, catalog)
+    lines.insert(place, text)
+    assert _refusal(lines, catalog) == (
+        f"log line {lines.index(text) + 1}: {text!r} within the run; expected a decision, a refusal, a candidate's "
+        "time or the summary. The log is of another version of the tool, or was changed: bring the whole stderr of one "
+        "run, and nothing else in it"
+    )
+
+
+@pytest.mark.parametrize("widths", [(20,), (1,), (32,), (2, 8)])
+@pytest.mark.parametrize("detail", [True, False])
+def test_a_log_without_a_line_of_a_measured_width_is_refused(
+    catalog: Catalog, widths: tuple[int, ...], *, detail: bool
+) -> None:
+    gone = tuple(f"{HEAD} w={width} " for width in widths)
+    lines = [line for line in log_of(PROFILE, catalog, detail=detail) if not line.startswith(gone)]
+    assert _refusal(lines, catalog) == (
+        f"log line {len(lines) - 2}: {HEAD}: the decisions up to here are of {16 - len(widths)} widths, no line decides "
+        f"{list(widths)!r}; expected all 16 widths of this catalog. Lines are missing: bring the whole log, or "
+        "calibrate again"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "replaying 1 route key (16 points) of evidence.json, guarded rule; no GPU",
+        "calibrating 67 route keys (900 points) on NVIDIA H200 (132 SMs, 700 W) as nvidia-h200-sm90: 9 timings",
+        "hidden twins: 0 of 16 would have been switched",
+        "stored entry: choices known: 8; kept against this run's own, as its samples do not tell them apart: 2",
+        f"engine: {HEAD} w=1 compiled 100.0 us -> gemv 80.0 us",
+    ],
+)
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_log_of_our_own_calibrate_is_refused(catalog: Catalog, text: str, place: int) -> None:
+    lines = log_of(PROFILE, catalog)
+    lines.insert(place, text)
+    assert _refusal(lines, catalog) == (
+        f"log line {lines.index(text) + 1}: {text!r} is of this project's own `calibrate`; expected the stderr of the "
+        "engine's ninfer-calibrate. What `calibrate` measured is in its evidence file already: bring that with "
+        "`calibrate --replay`, or copy it below sources/measured"
+    )
+
+
+def test_the_log_of_a_run_that_failed_is_refused(catalog: Catalog) -> None:
+    lines = [*log_of(PROFILE, catalog), "ninfer-calibrate: cannot write profiles.json"]
+    assert _refusal(lines, catalog) == (
+        f"log line {len(lines)}: 'ninfer-calibrate: cannot write profiles.json'; expected a run that succeeded. Mend "
+        "that and calibrate again"
+    )
+
+
+def test_two_runs_in_one_log_are_refused(catalog: Catalog) -> None:
+    lines = log_of(PROFILE, catalog, detail=False)
+    end = len(lines)
+    assert _refusal([*lines, lines[-2]], catalog) == (
+        f"log line {end + 1}: {lines[-2]!r} after the end of the run; bring one run at a time"
+    )
+    assert _refusal([lines[-2], *lines], catalog) == (
+        f"log line 2: {lines[0]!r} after the end of the run; bring one run at a time"
+    )
+
+
+def test_a_second_line_of_a_candidate_is_refused(catalog: Catalog) -> None:
+    lines = log_of(PROFILE, catalog)
+    assert lines[0] == f"{HEAD} w=1 gemv 80.0 us (compiled 100.0 us)"
+    assert _refusal([lines[0], *lines], catalog) == (
+        f"log line 2: {lines[0]!r} is the second line of this candidate; bring one run at a time"
+    )
+    assert _refusal([*lines[:3], lines[0], *lines[3:]], catalog) == (
+        f"log line 4: {lines[0]!r} after the decision of this width in line 3; bring one run at a time"
+    )
 
 
 def test_a_log_that_ends_early_is_refused(catalog: Catalog) -> None:
