@@ -141,8 +141,8 @@ def test_a_log_without_a_line_of_a_measured_width_is_refused(
     gone = tuple(f"{HEAD} w={width} " for width in widths)
     lines = [line for line in log_of(PROFILE, catalog, detail=detail) if not line.startswith(gone)]
     assert _refusal(lines, catalog) == (
-        f"log line {len(lines) - 2}: {HEAD}: the decisions up to here are of {16 - len(widths)} widths, no line decides "
-        f"{list(widths)!r}; expected all 16 widths of this catalog. Lines are missing: bring the whole log, or "
+        f"log line {len(lines) - 2}: {HEAD}: the decisions up to here are of {16 - len(widths)} widths, no line "
+        f"decides {list(widths)!r}; expected all 16 widths of this catalog. Lines are missing: bring the whole log, or "
         "calibrate again"
     )
 
