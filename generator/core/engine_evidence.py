@@ -109,8 +109,8 @@ def _check_bands(source: str, profile: Profile, route: Route, by_width: Mapping[
     if missing:
         raise SourceError(
             f"{source} line {max(point.line for point in by_width.values())}: {route.key}: the decisions up to here "
-            f"are of {len(by_width)} widths, no line decides {missing!r}; expected all {len(route.widths)} widths of this "
-            "catalog. Lines are missing: bring the whole log, or calibrate again"
+            f"are of {len(by_width)} widths, no line decides {missing!r}; expected all {len(route.widths)} widths of "
+            "this catalog. Lines are missing: bring the whole log, or calibrate again"
         )
     decided = route_bands(route, {width: point.schedule for width, point in by_width.items()})
     stored = profile.routes.get(route.key)
