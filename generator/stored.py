@@ -22,6 +22,8 @@ def stored_choices(
 ) -> dict[tuple[RouteKey, int], Schedule]:
     """Return the schedule that the stored entry of ``device`` names at each measured point of each of its keys.
 
+    Past the last band of a key the entry names nothing: the built-in table answers there, or the compiled route.
+
     Nothing where the file is absent or cannot be read (storing says what is wrong with it), has no entry of exactly
     this class and SM count, or was measured against another route catalog.
     """
@@ -37,4 +39,5 @@ def stored_choices(
         for key, bands in entry.routes.items()
         if key in catalog.routes
         for width in catalog.routes[RouteKey(key)].widths
+        if bands and width <= bands[-1].last
     }

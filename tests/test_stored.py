@@ -51,6 +51,12 @@ def test_every_measured_width_of_a_stored_key_has_its_choice(tmp_path: Path, cat
     assert set(found.values()) == {"r16c8s3", ""}
 
 
+def test_past_its_last_band_an_entry_names_nothing(tmp_path: Path, catalog: Catalog) -> None:
+    """The built-in table answers there, so the compiled route is no choice of the entry's."""
+    short = replace(entry(catalog), routes={KEY: (Band(4, "r16c8s3"),)})
+    assert {width for _, width in choices(tmp_path, catalog, short)} == {1, 2, 3, 4}
+
+
 def test_another_devices_entry_and_another_catalogs_say_nothing(tmp_path: Path, catalog: Catalog) -> None:
     mine = entry(catalog)
     others = (

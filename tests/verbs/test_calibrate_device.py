@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Self
 
 import pytest
@@ -122,6 +123,33 @@ def test_runs_over_the_stored_entry_change_no_tie_and_say_what_they_found_stored
             assert ("stored entry: choices known: " in capsys.readouterr().err) == (marked > 0)
     assert all(routes == stored[0] for routes in stored)
     assert any(routes != alone[0] for routes in alone)
+
+
+@pytest.mark.parametrize(
+    "bands",
+    [
+        [[4, "small_t_c8"]],  # ends before the measured widths
+        [[64, "small_t_c8"]],  # illegal past 8
+        [[32, "gone"]],
+        [[8, "small_t_c32"], [32, "small_t_c16"]],  # slower than the winner, no faster than compiled
+        [[32, ""]],
+    ],
+)
+@pytest.mark.parametrize("us", [90.0, 100.0])
+def test_a_clear_measurement_decides_whatever_the_stored_entry_names(
+    us: float, bands: list[list[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, alone = tmp_path / "p.json", tmp_path / "alone.json"
+    monkeypatch.setattr(MadeUpRun, "truth", {(KEY, width, "small_t_c8"): us for width in range(1, 9)})
+    assert calibrate(alone, "--quiet") == 0
+    document = json.loads(alone.read_text())
+    document["devices"][0]["routes"][KEY] = bands
+    document["devices"][0]["routes"]["unknown/1"] = bands
+    out.write_text(json.dumps(document))
+    monkeypatch.setattr(MadeUpRun, "seed", 1)
+    assert calibrate(out, "--quiet") == 0
+    measured, expected = (parse_document(path.read_bytes(), "p").devices[0].routes[KEY] for path in (out, alone))
+    assert measured == expected
 
 
 def test_a_run_that_was_begun_afresh_is_resumed_afresh_alone(
