@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from generator.core.evidence import BenchKind, Outcome
 from generator.core.route import COMPILED
-from generator.core.stats import gain
+from generator.core.sampling import gain_doubt
+from generator.core.stats import center, gain
 from generator.core.verdict import Rule, Verdict, decide_points, key_noise, pooled_time
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limi
     compiled, after = (evidence.trial(decision.key, decision.width, name) for name in (COMPILED, decision.schedule))
     if compiled is None or before is None or after is None or old == decision.schedule:
         return decision
-    lead, held = _lead(after, before), _lead(before, compiled)
+    lead, held = (_lead(*pair, compiled, limits) for pair in ((after, before), (before, compiled)))
     if old == COMPILED:
         stays, found = not lead > limits.min_gain + level, f"needs more than {limits.min_gain + level:.3f}"
     else:
@@ -113,14 +114,17 @@ def _settled(evidence: Evidence, decision: Decision, old: Schedule, limits: Limi
     return replace(decision, schedule=old, verdict=Verdict.TIE, reason=reason, gain=gained, kept=True)
 
 
-def _lead(rival: Trial, base: Trial) -> float:
-    """Return the gain of ``rival`` over ``base`` in the samples that both have.
+def _lead(rival: Trial, base: Trial, compiled: Trial, limits: Limits) -> float:
+    """Return the gain of ``rival`` over ``base``, in the samples that both have where the device was not steady.
 
-    One that was timed further has later samples, of a device that has perhaps slowed down since.
+    One that was timed further has later samples than the other. The compiled route has them all, and shows whether the
+    device was another by then.
     """
     count, rounds = min(len(rival.first_us), len(base.first_us)), min(len(rival.second_us), len(base.second_us))
-    shared = (
-        replace(item, first_us=item.first_us[:count], second_us=item.second_us[:rounds]) for item in (rival, base)
-    )
-    rival_us, base_us = map(pooled_time, shared)
-    return gain(rival_us, base_us)
+    few, whole = compiled.first_us[:count], compiled.first_us
+    moved = abs(gain(center(few, limits.samples), center(whole, limits.samples)))
+    if len(few) < len(whole) and moved > gain_doubt(few, whole, limits):
+        rival, base = (
+            replace(item, first_us=item.first_us[:count], second_us=item.second_us[:rounds]) for item in (rival, base)
+        )
+    return gain(pooled_time(rival), pooled_time(base))

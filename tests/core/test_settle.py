@@ -95,7 +95,16 @@ def test_an_earlier_schedule_that_ran_the_compiled_launch_counts_as_the_compiled
     assert (decision.schedule, decision.verdict) == (COMPILED, Verdict.TIE)
 
 
-def test_times_are_compared_in_the_samples_that_both_schedules_have() -> None:
+def test_every_sample_counts_where_the_device_was_steady() -> None:
+    """The first samples of b were lucky ones, as its later ones show; c has no later ones."""
+    lucky = replace(timed("b", 96.0, 96.0), first_us=(91.0,) * 11 + (96.0,) * 33)
+    base = replace(timed("", 100.0, 100.0), first_us=(100.0,) * 44)
+    run = evidence([base, timed("", 100.0, 100.0, twin=True), lucky, timed("c", 96.0)])
+    assert decide_points(run, CATALOG, LIMITS, Rule.GUARDED)[POINT].schedule == "b"
+    assert settled(run, "c").schedule == "c"
+
+
+def test_times_are_compared_in_shared_samples_where_the_device_changed() -> None:
     """The compiled route was timed further, and the device had slowed down by then: c is no faster side by side."""
     slow = replace(timed("", 100.0, 105.0), first_us=(100.0,) * 11 + (105.0,) * 429)
     for us, schedule in ((99.8, COMPILED), (98.0, "c")):
