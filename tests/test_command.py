@@ -15,6 +15,7 @@ from rich.table import Table
 from generator import __main__ as command
 from generator.errors import CompileError, GeneratorError
 from generator.output import LEAST_COLUMNS, ConsoleOutput, consoles
+from tests.catalog_now import KEYS
 
 ROOT = Path(__file__).parent.parent
 NINES = "9" * 37 + "..."
@@ -174,8 +175,8 @@ def test_a_number_that_is_none_is_a_usage_error(
 def test_a_prefix_of_no_key_is_a_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([*words, "--only", "zzz"]) == 2
     assert capsys.readouterr().err == (
-        f"python -m generator {words[0]}: --only 'zzz': selects none of the 67 calibrated route keys; list them with "
-        "`python -m generator catalog`\n"
+        f"python -m generator {words[0]}: --only 'zzz': selects none of the {KEYS} calibrated route keys; "
+        "list them with `python -m generator catalog`\n"
     )
 
 

@@ -16,6 +16,7 @@ from generator.__main__ import run_verb
 from generator.core.evidence_file import load_evidence
 from generator.engine import run_engine
 from generator.errors import EngineError
+from tests.catalog_now import DIGEST
 from tests.core.engine_runs import log_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ PROFILE = Profile(
     hardware_class="nvidia-geforce-rtx-3060-sm86",
     multiprocessors=28,
     origin="ninfer-calibrate on NVIDIA GeForce RTX 3060",
-    calibration=Calibration(route_catalog="ac2d7b3e311831b0", ninfer_build="796f985", date="2026-10-06T13:11:18Z"),
+    calibration=Calibration(route_catalog=DIGEST, ninfer_build="796f985", date="2026-10-06T13:11:18Z"),
     routes={"q6_head/248320x5120": (Band(2, "gemv"), Band(16, "small_t"), Band(32, ""))},
 )
 
@@ -138,7 +139,7 @@ def test_calibrate_with_the_engine_stores_the_entry_and_its_evidence(
     printed = capsys.readouterr()
     assert "engine: q6_head/248320x5120 w=1 compiled 100.0 us -> gemv 80.0 us" in printed.err
     assert printed.err.endswith(
-        f"stored 1 measured keys for nvidia-geforce-rtx-3060-sm86 (28 SMs, route catalog ac2d7b3e311831b0) in {out}\n"
+        f"stored 1 measured keys for nvidia-geforce-rtx-3060-sm86 (28 SMs, route catalog {DIGEST}) in {out}\n"
     )
     assert printed.out == out.read_text(encoding="utf-8")
     (path,) = folder.glob("*/*.json")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ninfer_device_profiles import RouteTable, embedded, find_profile, layer, parse_document, serialise, store_profile
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -61,7 +63,7 @@ def test_finding_a_profile_in_file_and_table(benchmark: BenchmarkFixture, tmp_pa
         devices[0].multiprocessors,
         path=path,
         builtin=devices,
-        catalog_digest="ac2d7b3e311831b0",
+        catalog_digest=DIGEST,
     )
     assert found.builtin is devices[0]
 

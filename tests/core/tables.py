@@ -7,7 +7,6 @@ from ninfer_device_profiles.bands import Band, Bands
 from ninfer_device_profiles.document import Calibration, Document, Profile
 
 CLASS = "nvidia-geforce-rtx-3090-sm86"
-DIGEST = "ac2d7b3e311831b0"
 
 KEYS = {
     "q6_head/248320x5120": ("", "gemv", "small_t", "unheard-of"),

@@ -21,6 +21,7 @@ from generator.core.route import RouteKey, Schedule
 from generator.core.sources import Kind
 from generator.core.verdict import Rule, evidence_bands
 from generator.errors import SourceError
+from tests.catalog_now import DIGEST
 from tests.core.engine_runs import log_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ PROFILE = Profile(
     hardware_class="nvidia-geforce-rtx-3060-sm86",
     multiprocessors=28,
     origin="ninfer-calibrate on NVIDIA GeForce RTX 3060",
-    calibration=Calibration(route_catalog="ac2d7b3e311831b0", ninfer_build="796f985", date="2026-10-06T13:11:18Z"),
+    calibration=Calibration(route_catalog=DIGEST, ninfer_build="796f985", date="2026-10-06T13:11:18Z"),
     routes={HEAD: (Band(2, "gemv"), Band(16, "small_t"), Band(32, ""))},
 )
 
@@ -255,7 +256,7 @@ def test_a_decision_made_twice_is_refused(catalog: Catalog) -> None:
         (
             replace(PROFILE, calibration=None),
             (
-                "log: route catalog 'ac2d7b3e311831b0' in the log and 'none' in the entry; bring the log and "
+                f"log: route catalog '{DIGEST}' in the log and 'none' in the entry; bring the log and "
                 "the --print "
                 "output of one run"
             ),
@@ -285,7 +286,7 @@ def test_a_log_of_another_entry_is_refused(catalog: Catalog, profile: Profile, m
 def test_a_log_of_another_catalog_is_refused(catalog: Catalog) -> None:
     older = replace(PROFILE, calibration=Calibration(route_catalog="33f546be871d5bec"))
     assert _refusal(log_of(older, catalog), catalog, older) == (
-        "log: measured against route catalog '33f546be871d5bec'; this catalog is 'ac2d7b3e311831b0'. Measure "
+        f"log: measured against route catalog '33f546be871d5bec'; this catalog is '{DIGEST}'. Measure "
         "again with "
         "an engine build of this catalog"
     )

@@ -13,6 +13,7 @@ from ninfer_device_profiles.document import Calibration, Document, Profile, seri
 from generator.core.imported import Imported, read_imported, source_name, take_entries, write_imported
 from generator.core.route import COMPILED, RouteKey, Schedule
 from generator.errors import CatalogError, SourceError
+from tests.catalog_now import DIGEST
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,7 @@ def test_entry_of_another_catalog_is_refused_with_both_digests(catalog: Catalog)
         take_entries(_text(_profile({}, "33f546be871d5bec")), "f.json", "0", catalog)
     assert str(caught.value) == (
         "f.json ['nvidia-test-sm86']: measured against route catalog '33f546be871d5bec' by build 'v1'; this catalog is "
-        "'ac2d7b3e311831b0'. Measure again with a build of this catalog."
+        f"'{DIGEST}'. Measure again with a build of this catalog."
     )
 
 

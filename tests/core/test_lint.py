@@ -9,7 +9,8 @@ from ninfer_device_profiles.document import parse_document
 
 from generator.core.lint import Rule, lint
 from generator.core.routing import effective_routing
-from tests.core.tables import DIGEST, bands, entry, table
+from tests.catalog_now import DIGEST
+from tests.core.tables import bands, entry, table
 
 if TYPE_CHECKING:
     from pathlib import Path

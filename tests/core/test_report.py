@@ -18,6 +18,7 @@ from generator.core.escape import markdown, visible
 from generator.core.report import COMMENT_LIMIT, Format, render
 from generator.core.review import Side, review
 from generator.core.route import HardwareClass
+from tests.catalog_now import DIGEST
 from tests.core.tables import CLASS, bands, documents, entry, table
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def test_a_reorder_reads_as_no_change(catalog: Catalog) -> None:
         "Device route profiles: old -> new\n"
         "No routing change: at every device, key and width the same schedule runs. The texts differ, the routing does "
         "not.\n"
-        "Compared: 2 devices, 2 keys and every width from 1 to 2147483647, against route catalog ac2d7b3e311831b0.\n"
+        f"Compared: 2 devices, 2 keys and every width from 1 to 2147483647, against route catalog {DIGEST}.\n"
         "\n"
         "Gate: yes. No coverage lost, no unknown schedule, no device dropped.\n"
         "\n"

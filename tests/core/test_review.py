@@ -9,7 +9,8 @@ from generator.core.diff import Support
 from generator.core.report import Format, render
 from generator.core.review import Refusal, Side, review
 from generator.core.routing import DeviceId
-from tests.core.tables import CLASS, DIGEST, bands, entry, table
+from tests.catalog_now import DIGEST
+from tests.core.tables import CLASS, bands, entry, table
 
 if TYPE_CHECKING:
     from ninfer_device_profiles.document import Document

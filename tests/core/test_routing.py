@@ -12,7 +12,8 @@ from ninfer_device_profiles.layering import layer
 
 from generator.core.route import RouteKey
 from generator.core.routing import UNCOVERED, Cell, DeviceId, Layer, State, effective_routing, first_match
-from tests.core.tables import CLASS, DIGEST, WIDTHS, bands, documents, entry, table
+from tests.catalog_now import DIGEST
+from tests.core.tables import CLASS, WIDTHS, bands, documents, entry, table
 
 if TYPE_CHECKING:
     from ninfer_device_profiles.document import Document
@@ -85,7 +86,7 @@ def test_a_file_entry_of_another_catalog_or_of_none_is_ignored_with_a_note(catal
     assert stale.devices == effective_routing(base, catalog).devices
     assert stale.notes[0] == (
         "profile file: the entry of nvidia-geforce-rtx-3090-sm86 was measured against route catalog "
-        "33f546be871d5bec by build unknown; this build has route catalog ac2d7b3e311831b0, the entry is ignored. "
+        f"33f546be871d5bec by build unknown; this build has route catalog {DIGEST}, the entry is ignored. "
         "Recalibrate with ninfer-calibrate or --device-profile calibrate."
     )
     bare = effective_routing(base, catalog, file=table(entry({HEAD: bands((20, "gemv"))})))

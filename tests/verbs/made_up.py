@@ -1,4 +1,4 @@
-"""Evidence of all 67 keys, times made up, for tests of verbs that read evidence."""
+"""Evidence of all calibrated keys, times made up, for tests of verbs that read evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from generator.core.limits import LIMITS
 from generator.core.recorded_rule import rule_facts
 from generator.core.sweep import Sweep
 from generator.core.verdict import Rule
+from tests.catalog_now import POINTS
 from tests.core.fake_bench import FakeBench, Truth
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _made(catalog: Catalog, seed: int) -> Evidence:
             **facts.run,
             "date": "2026-11-29T22:00:00Z",
             "ninfer_build": "test",
-            "twins_judged": 492,
+            "twins_judged": POINTS,
             "twins_switched": 0,
         },
         keys=tuple(result.facts for result in results),

@@ -15,6 +15,7 @@ from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.device_run import refuse_overrides
 from generator.errors import DeviceError
 from generator.verbs.calibrate import resume_command
+from tests.catalog_now import KEYS
 from tests.verbs.made_up import made_up_evidence
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def test_a_replay_stores_the_entry_and_closes_as_the_engines_tool(
     assert calibrate("--replay", str(file), "--out", str(out), "--print", "--quiet") == 0
     printed = capsys.readouterr()
     assert printed.err == (
-        f"stored 67 measured keys for nvidia-toy-sm90 (4 SMs, route catalog {catalog.digest()}) in {out}\n"
+        f"stored {KEYS} measured keys for nvidia-toy-sm90 (4 SMs, route catalog {catalog.digest()}) in {out}\n"
     )
     assert printed.out == out.read_text()
     (entry,) = parse_document(out.read_bytes(), "out").devices

@@ -13,6 +13,7 @@ import pytest
 from ninfer_device_profiles.bands import Band
 
 from generator.core.imported import read_imported, write_imported
+from tests.catalog_now import DIGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,7 @@ def test_the_gate_says_no_to_a_dropped_device_and_an_unknown_schedule(repository
 
 def test_a_profile_file_is_laid_over_the_old_table(repository: Path, command: Command) -> None:
     document = json.loads((repository / TABLE).read_text())
-    block = {"route_catalog": "ac2d7b3e311831b0"}
+    block = {"route_catalog": DIGEST}
     routes = {"q6_head/248320x5120": [[2, ""]]}
     mine = {**document["devices"][0], "calibration": block, "routes": routes}
     (repository / "mine.json").write_text(json.dumps({**document, "devices": [mine]}))

@@ -11,6 +11,7 @@ import pytest
 from generator.__main__ import run_verb
 from generator.core.evidence import Outcome
 from generator.core.evidence_file import dump_evidence
+from tests.catalog_now import POINTS
 from tests.verbs.made_up import made_up_evidence
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def test_two_runs_of_one_board_agree(files: tuple[Path, Path], capsys: pytest.Ca
     assert run_verb("flips", [first, second, "--most", "0.01"], program="flips") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "# Two runs on NVIDIA Toy"
-    assert lines[4] == "0 of 492 cells differ (0.00%). Hidden twins switched: 0 of 984."
+    assert lines[4] == f"0 of {POINTS} cells differ (0.00%). Hidden twins switched: 0 of {2 * POINTS}."
 
 
 def test_too_many_flips_are_exit_3(
@@ -46,7 +47,7 @@ def test_too_many_flips_are_exit_3(
     other = tmp_path / "other.json"
     other.write_text(json.dumps(data))
     assert run_verb("flips", [str(files[0]), str(other), "--most", "0"], program="flips") == 3
-    assert capsys.readouterr().err == "flips: 1 of 492 cells differ, allowed are 0.00%; measure an idle device\n"
+    assert capsys.readouterr().err == f"flips: 1 of {POINTS} cells differ, allowed are 0.00%; measure an idle device\n"
 
 
 def test_a_diff_with_the_evidence_of_both_sides_names_the_cause(
@@ -81,14 +82,14 @@ def test_reports_as_json_hold_every_point(
     capsys.readouterr()
     assert run_verb("flips", [file, str(files[1]), "--json"], program="flips") == 0
     assert json.loads(capsys.readouterr().out) == {
-        "cells": 492,
+        "cells": POINTS,
         "flips": [],
         "rule": "guarded",
         "settled_changes": 0,
     }
     assert run_verb("verify", ["--replay", file, "--table", table, "--json"], program="verify") == 0
     points = json.loads(capsys.readouterr().out)
-    assert len(points) == 492
+    assert len(points) == POINTS
     assert set(points[0]) == {"key", "width", "chosen", "fastest", "chosen_us", "fastest_us", "loss"}
     assert run_verb("efficiency", [file, "--json"], program="efficiency") == 0
     assert isinstance(json.loads(capsys.readouterr().out), list)
@@ -115,7 +116,7 @@ def test_verify_reports_the_loss_of_each_choice(
     assert run_verb("verify", ["--replay", file, "--table", table, "--most", "0.01"], program="verify") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"# Regret of {table} on NVIDIA Toy"
-    assert lines[2].startswith("492 points; mean loss 0.")
+    assert lines[2].startswith(f"{POINTS} points; mean loss 0.")
     assert lines[3:] == [""]  # no row: no choice loses more than --least
 
 

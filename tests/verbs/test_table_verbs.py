@@ -14,6 +14,7 @@ from ninfer_device_profiles.model import Document
 from ninfer_device_profiles.writing import serialise
 
 from generator.core.imported import read_imported, write_imported
+from tests.catalog_now import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ def test_plan_names_the_card_nobody_has_measured_and_the_command(checkout: Path,
     ) in result.out
     plans = {row["name"]: row for row in json.loads(command("plan", "--json", "--root", checkout).out)}
     assert set(plans["Tesla V100-SXM2-16GB"]["keys"]) == {"gdn_two_stage/h48", "gdn_two_stage/h32"}
-    assert len(plans["RTX 3060"]["keys"]) == 67
+    assert len(plans["RTX 3060"]["keys"]) == KEYS
 
 
 def _fifo(folder: Path) -> Path:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ninfer_device_profiles import embedded
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -42,7 +44,7 @@ def package(
         generator_version="0.1.0",
         table_sha256=embedded.sha256(table),
         catalog_sha256=embedded.sha256(catalog_text.encode()),
-        catalog_digest="ac2d7b3e311831b0",
+        catalog_digest=DIGEST,
         sources={"imported/nvidia-geforce-rtx-3090-sm86.json": "0" * 64},
     )
     (folder / embedded.TABLE).write_bytes(table)

@@ -18,6 +18,8 @@ from ninfer_device_profiles.commands.surroundings import Surroundings, printable
 from ninfer_device_profiles.document import Calibration, Profile, parse_document
 from ninfer_device_profiles.store import store_profile
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -53,7 +55,7 @@ class Command:
         assert (code, err) == (0, "")
         return json.loads(out)
 
-    def store(self, sms: int = 82, origin: str = "calibration", digest: str = "ac2d7b3e311831b0") -> None:
+    def store(self, sms: int = 82, origin: str = "calibration", digest: str = DIGEST) -> None:
         block = Calibration(route_catalog=digest, ninfer_build="796f985", date="2026-10-06T13:11:18Z")
         store_profile(
             Profile(
@@ -106,7 +108,7 @@ def test_list_says_which_entry_is_in_force(command: Command) -> None:
     assert code == 0
     assert out.splitlines()[1].split() == [
         "profile", "file", "nvidia-geforce-rtx-3090-sm86", "82", "1",
-        "2026-10-06T13:11:18Z", "796f985", "ac2d7b3e311831b0", "in", "force",
+        "2026-10-06T13:11:18Z", "796f985", DIGEST, "in", "force",
     ]  # fmt: skip
 
 
@@ -197,7 +199,7 @@ def test_shadow_reports_the_file_against_the_table(command: Command) -> None:
 
 
 def test_shadow_names_seams_added_keys_and_near_misses(command: Command) -> None:
-    block = Calibration(route_catalog="ac2d7b3e311831b0")
+    block = Calibration(route_catalog=DIGEST)
     for sms in (82, 80):
         store_profile(
             Profile(
@@ -302,7 +304,7 @@ def test_restore_brings_the_replaced_entry_back(command: Command) -> None:
     assert [row["origin"] for row in command.json("list", "--replaced")] == ["first"]
     code, out, _ = command("restore", *RTX_3090)
     assert code == 0
-    assert "has its entry of 2026-10-06T13:11:18Z 796f985 ac2d7b3e311831b0 back" in out
+    assert f"has its entry of 2026-10-06T13:11:18Z 796f985 {DIGEST} back" in out
     assert command.json("list")[0]["origin"] == "first"
     assert command("restore", "--class", "x", "--sms", "1")[0] == 1
 
@@ -314,7 +316,7 @@ def test_validate_reports_errors_and_warnings(command: Command, tmp_path: Path) 
     assert out.splitlines() == [
         (
             "warning: ['devices'][0]['calibration']['route_catalog']: 33f546be871d5bec was measured by build 796f985; "
-            "a build with catalog ac2d7b3e311831b0 ignores the entry"
+            f"a build with catalog {DIGEST} ignores the entry"
         ),
         f"{command.file}: valid, 1 entry, 1 warning",
     ]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ninfer_device_profiles import Band, Calibration, Device, Profile, layer_bands
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,7 +22,7 @@ def blocks(text: str, language: str) -> list[str]:
 def measure(device: Device) -> Profile:
     return Profile(
         hardware_class="set by start-up",
-        calibration=Calibration(route_catalog="ac2d7b3e311831b0"),
+        calibration=Calibration(route_catalog=DIGEST),
         routes={f"key{place}": (Band(1, ""),) for place in range(67)},
     )
 

@@ -16,10 +16,11 @@ from ninfer_device_profiles.lookup import Installation
 from ninfer_device_profiles.matching import find_entry, hardware_class
 from ninfer_device_profiles.store import store_profile
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIGEST = "ac2d7b3e311831b0"
 BLOCK = Calibration(
     route_catalog=DIGEST,
     ninfer_build="v0.12.0-41-gabcdef0",
@@ -168,7 +169,7 @@ def test_12_an_entry_of_another_catalog_is_not_applied_and_says_so_in_one_line(p
     assert [note.text for note in found.notes] == [
         (
             f"{path}: the entry of nvidia-x-sm86 was measured against route catalog 33f546be871d5bec by build 796f985; "
-            "this build has route catalog ac2d7b3e311831b0, the entry is ignored. "
+            f"this build has route catalog {DIGEST}, the entry is ignored. "
             "Recalibrate with ninfer-calibrate or --device-profile calibrate."
         )
     ]

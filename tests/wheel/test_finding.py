@@ -10,10 +10,11 @@ from ninfer_device_profiles.bands import Band
 from ninfer_device_profiles.document import Calibration, Document, Profile, serialise
 from ninfer_device_profiles.finding import NoteKind, find_profile
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIGEST = "ac2d7b3e311831b0"
 BASE = Profile(hardware_class="c", multiprocessors=8, origin="built in", routes={"low": (Band(4, "l"),)})
 
 

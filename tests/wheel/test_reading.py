@@ -22,6 +22,8 @@ from ninfer_device_profiles.document import (
 )
 from ninfer_device_profiles.errors import DocumentError, OtherVersionError, ProfileError, UnreadableError
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,7 +33,7 @@ ENTRY: dict[str, Any] = {
     "multiprocessors": 28,
     "origin": "here",
     "calibration": {
-        "route_catalog": "ac2d7b3e311831b0",
+        "route_catalog": DIGEST,
         "ninfer_build": "796f985",
         "cuda_driver": 13000,
         "cuda_runtime": 13010,
@@ -70,7 +72,7 @@ def test_an_entry_comes_back_with_all_its_fields() -> None:
         multiprocessors=28,
         origin="here",
         calibration=Calibration(
-            route_catalog="ac2d7b3e311831b0",
+            route_catalog=DIGEST,
             ninfer_build="796f985",
             cuda_driver=13000,
             cuda_runtime=13010,

@@ -13,10 +13,11 @@ from ninfer_device_profiles.lookup import Installation
 from ninfer_device_profiles.startup import Device, Level, Mode, Started, start_devices
 from ninfer_device_profiles.store import store_profile
 
+from tests.catalog_now import DIGEST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-DIGEST = "ac2d7b3e311831b0"
 BLOCK = Calibration(route_catalog=DIGEST, ninfer_build="b2")
 KNOWN = Device(index=0, name="NVIDIA GeForce RTX 3090", capability=(8, 6), multiprocessors=82)
 NEW = Device(index=1, name="NVIDIA GeForce RTX 3060", capability=(8, 6), multiprocessors=28)
@@ -138,7 +139,7 @@ def test_a_stale_entry_of_an_unknown_device_is_warned_about_and_measured_again(e
     started = engine.start(NEW)
     assert engine.lines[0] == (
         f"warning: {engine.path}: the entry of nvidia-geforce-rtx-3060-sm86 was measured against route catalog "
-        "0000000000000000 by build b1; this build has route catalog ac2d7b3e311831b0, the entry is ignored. "
+        f"0000000000000000 by build b1; this build has route catalog {DIGEST}, the entry is ignored. "
         "Recalibrate with ninfer-calibrate or --device-profile calibrate."
     )
     assert started[0].profile is not None
