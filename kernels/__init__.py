@@ -1,4 +1,4 @@
-"""Route families: one ``.py`` declaration and one ``.cu`` source each. A new file is found, not registered."""
+"""Route families, their shared parts and their ``.cu`` sources. A module with ``FAMILY`` is found, not registered."""
 
 from __future__ import annotations
 

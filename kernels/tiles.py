@@ -17,7 +17,22 @@ Shape = tuple[tuple[int, int, int], tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """``GemmCfg<rows, columns, depth, warp_rows, warp_columns, stages, min_blocks>`` and its three switches."""
+    """``GemmCfg<rows, columns, depth, warp_rows, warp_columns, stages, min_blocks>`` and its three switches.
+
+    Tables give the numbers by position, in this order: ``Gemm(64, 16, 128, 16, 8, 2, 2)``.
+
+    Args:
+        rows: weight rows of a CTA's tile.
+        columns: columns (tokens) of a CTA's tile.
+        depth: elements of K a step, 64 or 128.
+        warp_rows: weight rows of a warp's part of the tile, a multiple of 16.
+        warp_columns: columns of a warp's part, a multiple of 8; warps times parts cover the tile.
+        stages: steps in flight, at least 2.
+        min_blocks: CTAs a multiprocessor that the compiler must leave registers for.
+        ping_pong: fragments of the next k16 are loaded before the products of this one.
+        past_l1: 16-byte copies go past the L1.
+        scale_pair: scales are copied as pairs of 4 bytes; needed for a depth of 128.
+    """
 
     rows: int
     columns: int
@@ -50,7 +65,15 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True)
 class SmallT:
-    """``SmallT<columns, stages, k_warps, tiles, min_blocks>``: 256 threads, one CTA a row block."""
+    """``SmallT<columns, stages, k_warps, tiles, min_blocks>``: 256 threads, one CTA a row block.
+
+    Args:
+        columns: most columns (tokens): 4, 8, 16, 24 or 32.
+        stages: steps in flight, 1 to 3.
+        k_warps: warps of the eight that share K: 2, 4 or 8.
+        tiles: tiles of 16 weight rows a warp.
+        min_blocks: CTAs a multiprocessor that the compiler must leave registers for.
+    """
 
     columns: int
     stages: int
@@ -75,7 +98,18 @@ class SmallT:
 
 @dataclass(frozen=True, slots=True)
 class Sliced:
-    """``Sliced<rows, columns, warps, stages, min_blocks, pairwise>``."""
+    """``Sliced<rows, columns, warps, stages, min_blocks, pairwise>``, by position: ``Sliced(16, 8, 4, 2, 4)``.
+
+    The engine's names spell the first four: R16T8W4S2.
+
+    Args:
+        rows: weight rows of a CTA's tile, a multiple of 16.
+        columns: columns (tokens) of a CTA's tile, a multiple of 8.
+        warps: warps that share K, each over the whole tile: 2, 4 or 8.
+        stages: steps in flight.
+        min_blocks: CTAs a multiprocessor that the compiler must leave registers for.
+        pairwise: partial sums are added odd into even first, instead of in order.
+    """
 
     rows: int
     columns: int
