@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 KEY = RouteKey("q6_head/248320x5120")
 ROWS, K = 248320, 5120
 
-# The compiled route: (last width, schedule), None for no upper end. ``int:`` marks an internal schedule: the compiled route
-# runs it, but no key can name it, so it is no candidate and not in the digest (`CompiledTable`). `_compiled` takes the prefix
-# off and reads the rest: simt_r8tT is T columns a launch row, sliced_* a name in _SLICED, mma_* one in _TILES.
+# The compiled route: (last width, schedule), None for no upper end. ``int:`` marks an internal schedule: the compiled
+# route runs it, but no key can name it, so it is no candidate and not in the digest (`CompiledTable`). `_compiled` takes
+# the prefix off and reads the rest: simt_r8tT covers T columns a CTA, sliced_* is a name in _SLICED, mma_* in _TILES.
 _LEGACY = (
     (4, "int:simt_r8t4"),
     (5, "int:simt_r8t5"),
@@ -76,8 +76,8 @@ _SLICED = {
 }
 
 # Rows and columns of the tiles are the engine's; how warps divide them was not read and is chosen here: eight warps a
-# tile, but twelve for 24 and 96 columns and four for 56. By position: rows, columns, depth, warp rows, warp columns, stages,
-# CTAs a multiprocessor (`Gemm` in tiles.py).
+# tile, but twelve for 24 and 96 columns and four for 56. By position: rows, columns, depth, warp rows, warp columns,
+# stages, CTAs a multiprocessor (`Gemm` in tiles.py).
 _TILES = {
     "t16": Gemm(64, 16, 128, 16, 8, 2, 2),
     "t24": Gemm(64, 24, 128, 16, 8, 2, 2),

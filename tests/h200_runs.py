@@ -28,7 +28,7 @@ def h200_files(root: Path) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of every calibrated key, by date, the source first; and the run of the projection keys alone."""
+    """Runs of every key that the source measured, by date, the source first; and the run of the projections alone."""
 
     complete: tuple[Evidence, ...]
     projections: Evidence
@@ -47,7 +47,7 @@ class Runs:
 def h200_runs(root: Path, catalog: Catalog) -> Runs:
     """Return the committed runs."""
     loaded = [load_evidence(path.read_text(), path.name) for path in h200_files(root)]
-    keys = {route.key for route in catalog.calibrated}
+    keys = set(complete_keys(loaded[0], catalog))
     complete = tuple(run for run in loaded if set(complete_keys(run, catalog)) == keys)
     (projections,) = (run for run in loaded if run not in complete)
     return Runs(complete=complete, projections=projections)
