@@ -17,8 +17,9 @@ KEY = RouteKey("q6_head/248320x5120")
 ROWS, K = 248320, 5120
 
 # The compiled route: (last width, schedule), None for no upper end. ``int:`` marks an internal schedule: the compiled
-# route runs it, but no key can name it, so it is no candidate and not in the digest (`CompiledTable`). `_compiled` takes
-# the prefix off and reads the rest: simt_r8tT covers T columns a CTA, sliced_* is a name in _SLICED, mma_* in _TILES.
+# route runs it, but no key can name it, so it is no candidate and not in the digest (`CompiledTable`). `_compiled`
+# takes the prefix off and reads the rest: simt_r8tT covers T columns a CTA, sliced_* and mma_* name rows of _SLICED and
+# _TILES.
 _LEGACY = (
     (4, "int:simt_r8t4"),
     (5, "int:simt_r8t5"),
