@@ -14,6 +14,7 @@ from ninfer_device_profiles.document import Document, parse_document
 
 from generator.core.catalog import build_catalog
 from generator.core.derive import Derivation, derive
+from generator.core.dropped import dropped_keys
 from generator.core.report import Format, headline, render
 from generator.core.review import Review, Side, review
 from generator.core.sources import Sources
@@ -81,6 +82,8 @@ def derive_table(release: Release) -> None:
     committed = emitted_files(release.repository, release.sources, default, release.catalog)
     check_files(release.repository, committed, "run `python -m generator emit --write` and review the difference")
     release.say(f"{len(release.derivation.document.devices)} devices; the committed files are what the sources give")
+    for item in dropped_keys(release.sources, release.derivation):
+        release.say(f"note: {item}")
     for card in release.derivation.missing:
         release.say(f"MISSING: {card.name} has no entry; nobody has measured it (python -m generator plan)")
 

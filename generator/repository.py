@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence
     from generator.core.imported import Imported
+    from generator.core.reference import ReferenceGpu
 
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _LAST_EPOCH = 253402300799
@@ -146,6 +147,16 @@ def load_sources(repository: Repository, catalog: Catalog, today: dt.date) -> So
         overrides=overrides,
         digests=digests,
     )
+
+
+def load_reference(repository: Repository) -> tuple[ReferenceGpu, ...]:
+    """Return the reference GPUs and extras, without a look at any source.
+
+    Raises:
+        SourceError: the list is missing or broken.
+    """
+    name = repository.relative(repository.reference)
+    return parse_reference_gpus(utf8(read_bytes(repository.reference, name), name), name)
 
 
 def _in_its_place(item: Imported, path: Path, name: str) -> Imported:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
 import re
 import shutil
 import subprocess
+import tarfile
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generator.errors import SourceError
 from generator.files import MAX_SOURCE_BYTES, read_bytes
+from generator.repository import Repository
 
 if TYPE_CHECKING:
-    from generator.repository import Repository
+    from collections.abc import Iterator
 
 _EPOCH = re.compile(r"[0-9]{1,12}")
 
@@ -59,6 +65,38 @@ def read_table(name: str, repository: Repository) -> bytes:
     if content is None:
         raise SourceError(f"{name}: {path!r} is not a file in revision {revision!r}; expected a profile document")
     return content
+
+
+@contextmanager
+def sources_at(revision: str, repository: Repository) -> Iterator[tuple[Repository, dt.date]]:
+    """Lay the sources of ``revision`` out in a folder of their own, for as long as the context lasts.
+
+    Returns:
+        The folder as a repository, without the files that are derived, and the day of the commit.
+
+    Raises:
+        SourceError: no such revision, or it has no sources.
+    """
+    if shutil.which("git") is None:
+        raise SourceError("git: not found on PATH; install git")
+    if ":" in revision or _is_there(revision):
+        raise SourceError(
+            f"{revision}: names a file; expected a revision, whose sources are derived anew with the extras. "
+            "Give two revisions, or compare the tables alone, without --with-extras"
+        )
+    commit = _commit(revision, revision, repository)
+    folders = [repository.relative(repository.sources), repository.relative(repository.reference)]
+    archive = _git(repository.root, "archive", "--format=tar", commit, "--", *folders)
+    seconds = _git(repository.root, "log", "-1", "--format=%ct", commit)
+    if archive is None or seconds is None:
+        raise SourceError(
+            f"{revision}: revision {commit[:12]} has no {' and '.join(folders)}; expected one of this project's. "
+            "Compare the tables alone, without --with-extras"
+        )
+    with tempfile.TemporaryDirectory(prefix="ninfer-sources-") as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as content:
+            content.extractall(folder, filter="data")
+        yield Repository(Path(folder)), dt.datetime.fromtimestamp(int(seconds), tz=dt.UTC).date()
 
 
 def _is_there(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from generator.core.limits import LIMITS
 from generator.core.route import Group
 from generator.core.sources import Device, Kind
-from generator.core.workload import Workload
+from generator.core.workload import TIMED_ON, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,6 +43,7 @@ class CardPlan:
         pending: keys among them whose kernels this build does not have.
         rounds: number of benchmark rounds (0, 1, 2) of every ``unified/*`` key that only benchmarks decide.
         seconds: about how long measuring the keys that are not measured takes, kernels compiled.
+        timed_on: names of the cards whose runs ``seconds`` is taken from, this one's own first.
         command: the one command that measures them.
     """
 
@@ -51,6 +52,7 @@ class CardPlan:
     pending: tuple[RouteKey, ...]
     rounds: dict[RouteKey, int]
     seconds: float
+    timed_on: tuple[str, ...]
     command: str
 
     def count(self, state: State) -> int:
@@ -79,6 +81,7 @@ def make_plan(
         rounds: benchmark rounds present per device and key.
     """
     plans: list[CardPlan] = []
+    names = {Device(card.hardware_class, card.multiprocessors): card.name for card in sources.reference}
     stale = {(item.device, key) for item in sources.measured for key in item.incomplete}
     for card in sources.reference:
         device = Device(card.hardware_class, card.multiprocessors)
@@ -95,6 +98,10 @@ def make_plan(
                 keys[route.key] = State.ABSENT if answer is None else State.IMPORTED
         benchmarked = (route.key for route in catalog.routes.values() if not route.calibrated)
         present = rounds.get(device, {})
+        lacking = tuple(route for route in routes if keys[route.key] is not State.MEASURED)
+        seen = _seconds_seen(sources.measured, device)
+        known = {key: seconds for key, (seconds, _) in seen.items()}
+        timed_on = {seen[route.key][1] if route.key in seen else None: None for route in lacking}
         full_stack = Group.GROUPWISE in card.families
         plans.append(
             CardPlan(
@@ -102,20 +109,24 @@ def make_plan(
                 keys=keys,
                 pending=tuple(route.key for route in routes if route.operation is None),
                 rounds={key: present.get(key, 0) for key in benchmarked} if full_stack else {},
-                seconds=Workload(
-                    routes=tuple(route for route in routes if keys[route.key] is not State.MEASURED), pending=()
-                ).seconds(LIMITS, _seconds_seen(sources.measured, device)),
+                seconds=Workload(routes=lacking, pending=()).seconds(LIMITS, known),
+                timed_on=tuple(
+                    dict.fromkeys(
+                        TIMED_ON if item is None else names.get(item, item.hardware_class)
+                        for item in sorted(timed_on, key=lambda item: item != device)
+                    )
+                ),
                 command=f"nox -s calibrate-{card.slug}",
             )
         )
     return tuple(plans)
 
 
-def _seconds_seen(measured: Iterable[Measured], device: Device) -> dict[RouteKey, float]:
-    """Return how long each key took: the newest run on this class before the newest on any other."""
-    seen: dict[RouteKey, float] = {}
+def _seconds_seen(measured: Iterable[Measured], device: Device) -> dict[RouteKey, tuple[float, Device]]:
+    """Return how long each key took, and where: the newest run on this class before the newest on any other."""
+    seen: dict[RouteKey, tuple[float, Device]] = {}
     own = device.hardware_class
     for item in sorted(measured, key=lambda item: (item.device.hardware_class == own, item.date), reverse=True):
         for key, seconds in item.seconds.items():
-            seen.setdefault(key, seconds)
+            seen.setdefault(key, (seconds, item.device))
     return seen

@@ -11,6 +11,7 @@ from rich.table import Table
 from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
+from generator.core.dropped import dropped_keys
 from generator.core.sources import Device
 from generator.files import write_files
 from generator.repository import check_files, current_day, find_repository, load_sources
@@ -18,9 +19,10 @@ from kernels import find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from generator.core.derive import Derivation
+    from generator.core.dropped import DroppedKey
     from generator.output import Output
 
 
@@ -45,6 +47,9 @@ def run(arguments: Namespace, output: Output) -> int:
         sources = type(sources)(reference=sources.reference, imported=sources.imported)
     derivation = derive(sources, catalog, with_extras=arguments.with_extras)
     table = {repository.table: serialise_table(derivation.document).encode()}
+    dropped = dropped_keys(sources, derivation)
+    for item in dropped:
+        output.note(f"note: {item}")
     if str(arguments.output) == "-":
         output.text(table[repository.table].decode())
         return 0
@@ -58,13 +63,13 @@ def run(arguments: Namespace, output: Output) -> int:
         write_files({arguments.output: table[repository.table]})
         output.note(f"wrote {arguments.output}")
     if arguments.json:
-        output.json(_summary(derivation))
+        output.json(_summary(derivation, dropped))
     else:
         _show(derivation, {Device(card.hardware_class, card.multiprocessors) for card in sources.reference}, output)
     return 0
 
 
-def _summary(derivation: Derivation) -> dict[str, object]:
+def _summary(derivation: Derivation, dropped: Sequence[DroppedKey]) -> dict[str, object]:
     return {
         "devices": [
             {
@@ -83,6 +88,9 @@ def _summary(derivation: Derivation) -> dict[str, object]:
         ],
         "missing": [card.name for card in derivation.missing],
         "left_out": [list(device) for device in derivation.left_out],
+        "dropped": [
+            {"file": item.file, "key": item.key, "reason": item.reason, "remedy": item.remedy} for item in dropped
+        ],
     }
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
+from generator.core.dropped import dropped_keys
 from generator.core.plan import State, make_plan
 from generator.core.selected import rounds_present
 from generator.repository import current_day, find_repository, load_sources
@@ -37,6 +38,8 @@ def run(arguments: Namespace, output: Output) -> int:
     derivation = derive(sources, catalog, with_extras=True)
     files = load_round_files(repository.sources / "measured")
     plans = make_plan(sources, derivation, catalog, rounds=rounds_present(file.round for file in files))
+    for item in dropped_keys(sources, derivation):
+        output.note(f"note: {item}")
     if arguments.json:
         output.json([_json(plan) for plan in plans])
         return 0
@@ -48,7 +51,11 @@ def run(arguments: Namespace, output: Output) -> int:
         counts = [str(plan.count(state)) for state in (State.MEASURED, State.IMPORTED, State.STALE, State.ABSENT)]
         held = [sum(1 for number in plan.rounds.values() if number == wanted) for wanted in (2, 1, 0)]
         rounds = "/".join(map(str, held)) if plan.rounds else "none needed"
-        takes = f"about {max(plan.seconds, 1):.0f} s" if plan.seconds else "all measured"
+        takes = (
+            f"about {max(plan.seconds, 1):.0f} s (timed on {' and '.join(plan.timed_on)})"
+            if plan.seconds
+            else "all measured"
+        )
         session = f"{plan.command.removeprefix('nox -s ')}, {takes}"
         table.add_row(name, str(plan.card.multiprocessors), *counts, rounds, session)
     output.show(table)
@@ -79,5 +86,6 @@ def _json(plan: CardPlan) -> dict[str, object]:
         "kernels_pending": list(plan.pending),
         "unified_rounds": dict(plan.rounds),
         "seconds": round(plan.seconds, 1),
+        "timed_on": list(plan.timed_on),
         "command": plan.command,
     }

@@ -73,4 +73,10 @@ def test_seconds_come_from_the_newest_run_on_the_card_before_any_other(catalog: 
         measured(CARD.hardware_class, "2026-01-01", seconds={H48: 1.0}),
         measured(CARD.hardware_class, "2026-02-01", seconds={H48: 2.0}),
     )
-    assert plan(catalog, *runs).seconds == pytest.approx(2.0 + 5.0)
+    found = plan(catalog, *runs)
+    assert found.seconds == pytest.approx(2.0 + 5.0)
+    assert found.timed_on == ("Card One", "nvidia-other-sm90")
+
+
+def test_an_estimate_without_any_run_names_the_card_behind_it(catalog: Catalog) -> None:
+    assert plan(catalog).timed_on == ("H200",)

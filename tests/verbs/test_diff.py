@@ -178,3 +178,78 @@ def test_a_source_imported_anew_that_no_table_was_derived_from_is_noted(reposito
     source.write_text(write_imported(replace(item, profile=replace(item.profile, routes=routes))))
     assert command("diff", "--root", repository).err == note
     assert command("diff", "before", "HEAD", "--root", repository).err == ""
+
+
+IMPORTED = "builtin_profiles/sources/imported/nvidia-geforce-rtx-3090-sm86.82.json"
+
+
+def test_two_revisions_are_compared_though_a_source_of_the_checkout_is_broken(
+    repository: Path, command: Command
+) -> None:
+    whole = command("diff", "before", "HEAD", "--root", repository)
+    source = repository / IMPORTED
+    source.write_bytes(source.read_bytes().replace(b'[[1, "on"]]', b'[[1, ""]]', 1))
+    broken = command("diff", "before", "HEAD", "--root", repository)
+    assert broken.code == 0
+    assert broken.err.startswith(
+        f"note: no evidence shown, a source of this checkout is broken: {IMPORTED}: edited by hand: its content has "
+    )
+    assert broken.err.count("\n") == 1
+    assert [line.rstrip() for line in broken.out.splitlines()] == [
+        line.partition("  imported, ")[0].removesuffix("evidence").rstrip() for line in whole.out.splitlines()
+    ]
+    for words in ((), ("before",), ("before", repository / TABLE)):
+        refused = command("diff", *words, "--root", repository)
+        assert (refused.code, refused.out) == (1, "")
+        assert refused.err.startswith(f"python -m generator diff: {IMPORTED}: edited by hand: its content has ")
+
+
+def _rtx_3060(repository: Path) -> Path:
+    return repository / "builtin_profiles/sources/imported/nvidia-geforce-rtx-3060-sm86.28.json"
+
+
+def _change_the_extra(repository: Path) -> None:
+    source = _rtx_3060(repository)
+    item = read_imported(source.read_bytes(), source.name)
+    routes = {**item.profile.routes, "q6_head/248320x5120": (Band(32, "small_t"),)}
+    source.write_text(write_imported(replace(item, profile=replace(item.profile, routes=routes))))
+
+
+def test_a_change_of_an_extra_is_seen_with_extras(repository: Path, command: Command) -> None:
+    words = ("diff", "--with-extras", "--root", repository)
+    assert "No routing change:" in command(*words).out
+    _change_the_extra(repository)
+    assert "No routing change:" in command("diff", "--root", repository).out
+    report = json.loads(command(*words, "--json").out)
+    assert (report["old"], report["new"]) == ("HEAD with extras", "this checkout with extras")
+    changed = [item for item in report["changes"] if item["acts_differently"]]
+    assert {(item["hardware_class"], item["key"]) for item in changed} == {
+        ("nvidia-geforce-rtx-3060-sm86", "q6_head/248320x5120")
+    }
+    assert {item["evidence"]["rule"] for item in changed} == {"imported"}
+    git(repository, "commit", "-q", "-a", "-m", "extra")
+    again = json.loads(command("diff", "HEAD~1", "HEAD", "--with-extras", "--root", repository, "--json").out)
+    assert again["changes"] == report["changes"]
+
+
+def test_with_extras_takes_revisions_alone_and_says_so(repository: Path, command: Command) -> None:
+    table = str(repository / TABLE)
+    words = ("diff", "--with-extras", "--root", repository)
+    assert command(*words, table).err == (
+        f"python -m generator diff: {table}: names a file; expected a revision, whose sources are derived anew with "
+        "the extras. Give two revisions, or compare the tables alone, without --with-extras\n"
+    )
+    assert command(*words, "--file", table).code == 2
+    _rtx_3060(repository).write_text("{}")
+    git(repository, "commit", "-q", "-a", "-m", "broken")
+    result = command(*words, "HEAD", "HEAD~1")
+    assert result.code == 1
+    assert result.err.startswith("python -m generator diff: HEAD: its sources are not what this checkout reads: ")
+    assert result.err.endswith(". Compare the tables alone, without --with-extras\n")
+    assert command(*words, "HEAD~1", "HEAD~2").code == 0
+    git(repository, "rm", "-q", "-r", "builtin_profiles/sources")
+    git(repository, "commit", "-q", "-m", "none")
+    assert (
+        "has no builtin_profiles/sources and builtin_profiles/reference_gpus.toml; expected one of this project's."
+        in (command(*words, "HEAD", "HEAD~1").err)
+    )

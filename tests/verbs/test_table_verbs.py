@@ -231,3 +231,32 @@ def test_an_import_of_no_entry_names_the_classes_that_there_are(checkout: Path, 
     result = command("import", _table(checkout), "--device", "rtx", "--root", checkout)
     assert result.code == 1
     assert result.out.startswith("nothing taken: no entry of class 'rtx'; found nvidia-geforce-rtx-3090-sm86, nvidia-")
+
+
+def test_a_key_of_a_measured_source_that_does_not_count_is_named(checkout: Path, command: Command) -> None:
+    measured = checkout / "builtin_profiles/sources/measured"
+    (source,) = measured.glob("nvidia-h200-sm90/*.json")
+    document = json.loads(source.read_text(encoding="utf-8"))
+    trials = document["trials"]
+    document["trials"] = [
+        item
+        for item in trials
+        if (item["key"], item["width"], item["schedule"]) != ("q6_head/248320x5120", 20, "small_t")
+    ]
+    assert len(document["trials"]) < len(trials)
+    source.write_text(json.dumps(document), encoding="utf-8")
+    note = (
+        f"note: sources/measured/{source.relative_to(measured).as_posix()}: 'q6_head/248320x5120' does not count: "
+        "width 20: no trial of ['small_t']"
+    )
+    remedy = ". Restore the file, or measure the key again: nox -s calibrate-h200 -- --only q6_head/248320x5120\n"
+    for words in (["derive"], ["derive", "--check"], ["derive", "--json"]):
+        result = command(*words, "--root", checkout)
+        assert result.code == 0
+        assert result.err.startswith(f"{note}{remedy}")
+    (dropped,) = json.loads(command("derive", "--json", "--root", checkout).out)["dropped"]
+    assert (dropped["key"], dropped["reason"]) == ("q6_head/248320x5120", "width 20: no trial of ['small_t']")
+    for words in (["derive", "--with-extras"], ["plan"]):
+        result = command(*words, "--root", checkout)
+        assert result.code == 0
+        assert result.err.startswith(f"{note}; no other source answers{remedy}")
