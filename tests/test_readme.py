@@ -109,6 +109,14 @@ def test_excerpts_are_of_the_committed_table(
     assert page.read_text() == text
 
 
+def test_both_projects_and_the_changelog_name_one_version(root: Path) -> None:
+    files = (root / "pyproject.toml", root / "builtin_profiles/pyproject.toml")
+    (version,) = {tomllib.loads(path.read_text())["project"]["version"] for path in files}
+    found = re.search(r"^## (\S+)", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert found
+    assert found[1] == version
+
+
 @pytest.mark.parametrize("name", ["LICENSE", "CHANGELOG.md", ".ci/run", "builtin_profiles/LICENSE"])
 def test_usual_files_are_there(name: str, root: Path) -> None:
     assert (root / name).stat().st_size > 0

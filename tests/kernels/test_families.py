@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from kernels import ROOT, find_families
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CATALOG = build_catalog(find_families())
 DEVICES = {capability: device_facts(capability, ()) for capability in (86, 89, 90, 120)}
@@ -129,3 +131,28 @@ def test_no_input_is_constant_and_every_fill_gives_the_same_values_twice(operati
         assert values.tobytes() == host_values(operand, 0, count).tobytes()
         if not isinstance(operand.fill, Given):  # positions and page tables are what they must be
             assert len(set(values.view("u1").tolist())) > 1, operand.name
+
+
+def shared_parts(module: str) -> set[str]:
+    """Return the modules of kernels that ``module`` imports, directly or not, but for widths and references."""
+    text = (ROOT / f"{module}.py").read_text()
+    names = set(re.findall(r"^ *from kernels\.(\w+) import", text, re.MULTILINE))
+    return names.union(*(shared_parts(name) for name in names)) - {"widths"}
+
+
+def test_the_page_names_the_files_of_every_family(root: Path) -> None:
+    page = (root / "docs/adding-a-route-family.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    named = {
+        name: (set(re.findall(r"`(\w+)`", own)), set(re.findall(r"`(\w+)`", parts))) for name, _, own, parts in rows
+    }
+    found: dict[str, tuple[set[str], set[str]]] = {family.name: (set(), set()) for family in find_families()}
+    for family in find_families():
+        own, parts = found[family.name]
+        parts |= shared_parts(family.name)
+        for route in family.routes:
+            if route.operation is not None:
+                for width in route.widths:
+                    for name in legal(route, width):
+                        own |= {launch.source for launch in plan(route, route.operation, width, name, 90)}
+    assert named == found
