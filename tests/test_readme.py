@@ -86,10 +86,10 @@ def _printed(root: Path, catalog: Catalog) -> dict[str, str]:
     lines = {rf"ok     {re.escape(check.name)}: .*": f"ok     {check.name}: {check.found}" for check in checks}
     derived = derive(load_sources(find_repository(root), catalog, dt.date(2026, 12, 1)), catalog)
     same = "devices; the committed files are what the sources give"
-    missing = "has no entry; nobody has measured it (python -m generator plan)"
     lines[rf"\d+ {re.escape(same)}"] = f"{len(derived.document.devices)} {same}"
-    for card in derived.missing:
-        lines[rf"MISSING: {re.escape(card.name)} .*"] = f"MISSING: {card.name} {missing}"
+    unmeasured = "has no entry; nobody has measured it (python -m generator plan)"
+    missing = [f"MISSING: {card.name} {unmeasured}" for card in derived.missing]
+    lines[rf"MISSING: .* {re.escape(unmeasured)}(\n *MISSING: .*)*"] = "\n    ".join(missing)
     return lines
 
 
