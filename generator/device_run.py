@@ -15,9 +15,9 @@ from ninfer_device_profiles.overrides import Overrides
 from generator.core.dispatch import dispatcher
 from generator.core.evidence_file import load_evidence
 from generator.core.limits import LIMITS
-from generator.core.reference import parse_reference_gpus
 from generator.core.route import COMPILED
-from generator.errors import DeviceError, SourceError
+from generator.core.workload import key_words
+from generator.errors import DeviceError, SourceError, UsageError
 from generator.files import read_text
 from generator.gpu.bench import GpuBench
 from generator.gpu.device import refuse_busy
@@ -26,7 +26,7 @@ from generator.gpu.link import Link
 from generator.gpu.references import ensure_references, references_digest
 from generator.journal import Journal
 from generator.progress import tenths
-from generator.repository import find_repository
+from generator.repository import find_repository, load_reference
 from generator.revision import git_output
 from kernels import ROOT
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import DeviceRecord, Scalar
     from generator.core.limits import Limits
+    from generator.core.reference import ReferenceGpu
     from generator.core.route import Launch, Route, RouteKey
     from generator.core.workload import Workload
 
@@ -74,17 +75,26 @@ def refuse_overrides(environment: Mapping[str, str]) -> None:
         )
 
 
-def require_packages() -> None:
+def require_packages(session: str, card: ReferenceGpu | None) -> None:
     """Raise if CuPy is not installed: without it no device can be asked anything.
+
+    Args:
+        session: nox session that installs it and runs the same verb, empty where there is none.
+        card: the card asked for, whose session and extra are named instead.
 
     Raises:
         DeviceError: says which environment lacks it and how to get one that does not.
     """
-    if find_spec("cupy") is None:
-        raise DeviceError(
-            f"{sys.prefix}: CuPy is not installed there, expected the packages of the extra cuda13 (cuda12 for a "
-            "Tesla V100). Use `nox -s calibrate`, or `pip install -e builtin_profiles -e '.[cuda13]'`"
-        )
+    if find_spec("cupy") is not None:
+        return
+    extra = "cuda13" if card is None else f"cuda{card.cuda}"
+    other = " (cuda12 for a Tesla V100)" if card is None else ""
+    own = f"{session}-{card.slug}" if card is not None else session
+    way = f"`nox -s {own}`, or " if session else ""
+    raise DeviceError(
+        f"{sys.prefix}: CuPy is not installed there, expected the packages of the extra {extra}{other}. "
+        f"Use {way}`pip install -e builtin_profiles -e '.[{extra}]'`"
+    )
 
 
 def seconds_seen(folder: Path, device: DeviceRecord) -> dict[RouteKey, float]:
@@ -110,28 +120,40 @@ def _seconds_seen_here(device: DeviceRecord) -> dict[RouteKey, float]:
         return {}
 
 
-def device_count(families: str) -> int:
-    """Return the number of CUDA devices."""
-    require_packages()
+def device_count(families: str, session: str = "", card: ReferenceGpu | None = None) -> int:
+    """Return the number of CUDA devices; ``session`` and ``card`` as of `require_packages`."""
+    require_packages(session, card)
     link = Link(families, 0, LIMITS)
     link.stop()
     return link.facts.devices
 
 
-def refuse_other_card(slug: str | None, device: DeviceRecord, remedy: str) -> None:
-    """Raise unless ``device`` is the reference card ``slug``, if one is named.
+def named_card(slug: str | None) -> ReferenceGpu | None:
+    """Return the reference card ``slug``, None where none is named; looks at no device.
 
     Raises:
-        DeviceError: another card, or no such card; names both and ends with ``remedy``.
+        UsageError: there is no such card; names those that there are.
     """
     if slug is None:
-        return
+        return None
     repository = find_repository()
-    name = repository.relative(repository.reference)
-    cards = {card.slug: card for card in parse_reference_gpus(read_text(repository.reference, name), name)}
+    cards = {card.slug: card for card in load_reference(repository)}
     if slug not in cards:
-        raise DeviceError(f"--card {slug!r}: not in {name}; expected one of {', '.join(sorted(cards))}")
-    card = cards[slug]
+        raise UsageError(
+            f"--card {slug!r}: not in {repository.relative(repository.reference)}; expected one of "
+            f"{', '.join(sorted(cards))}"
+        )
+    return cards[slug]
+
+
+def refuse_other_card(card: ReferenceGpu | None, device: DeviceRecord, remedy: str) -> None:
+    """Raise unless ``device`` is the reference ``card``, if one is named.
+
+    Raises:
+        DeviceError: another card; names both and ends with ``remedy``.
+    """
+    if card is None:
+        return
     if (device.hardware_class, device.multiprocessors) != (card.hardware_class, card.multiprocessors):
         raise DeviceError(
             f"this device is {device.hardware_class} with {device.multiprocessors} SMs, expected "
@@ -149,6 +171,8 @@ class DeviceRun:
         catalog: of the same families.
         exhaustive: time hopeless candidates to the end.
         root: folder of the ``.cu`` files.
+        session: nox session that runs the same verb, for the message without CuPy; empty where there is none.
+        card: the only card that may be measured, None for any.
     """
 
     def __init__(
@@ -160,8 +184,11 @@ class DeviceRun:
         *,
         exhaustive: bool = False,
         root: Path = ROOT,
+        session: str = "",
+        card: ReferenceGpu | None = None,
     ) -> None:
-        require_packages()
+        require_packages(session, card)
+        self._card = card
         self._families = families
         self._limits = limits
         self._catalog = catalog
@@ -198,14 +225,14 @@ class DeviceRun:
         """Return major * 10 + minor."""
         return self.bench.device_facts.capability
 
-    def refuse_other_card(self, slug: str | None) -> None:
-        """Raise unless this device is the reference card ``slug``, if one is named.
+    def refuse_other_card(self) -> None:
+        """Raise unless this device is the card asked for, if one is.
 
         Raises:
-            DeviceError: another card, or no such card; names both.
+            DeviceError: another card; names both.
         """
         refuse_other_card(
-            slug, self.bench.facts().device, "choose it with --device, or run `nox -s calibrate` for any card"
+            self._card, self.bench.facts().device, "choose it with --device, or run `nox -s calibrate` for any card"
         )
 
     def occupants(self, *, allow: bool) -> str:
@@ -233,7 +260,7 @@ class DeviceRun:
         seconds = work.seconds(self._limits, self._seen.result())
         limit = f", {device.power_limit_w} W" if device.power_limit_w else ""
         return (
-            f"calibrating {len(work.routes)} route keys ({work.points} points) on {device.name} "
+            f"calibrating {key_words(work.routes)} on {device.name} "
             f"({device.multiprocessors} SMs{limit}) as {device.hardware_class}: "
             f"{work.timings(self._limits)} timings, about {max(seconds, 1):.0f} s once kernels are compiled"
         )

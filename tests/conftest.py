@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from generator.core.catalog import Catalog, build_catalog
+from generator.gpu.driver import missing_device
 from kernels import find_families
 
 if TYPE_CHECKING:
@@ -28,6 +30,14 @@ settings.load_profile("repository")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="run the tests that need a CUDA device")
     parser.addoption("--golden", action="store_true", help="rewrite the golden files instead of comparing with them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--gpu"):
+        return
+    lacking = "CuPy is not installed, use `nox -s gpu_tests`" if find_spec("cupy") is None else missing_device()
+    if lacking:
+        pytest.exit(f"--gpu: {lacking}; run the tests without it, or on a machine with a CUDA device", returncode=1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

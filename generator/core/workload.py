@@ -10,7 +10,7 @@ from generator.core.route import Group, RouteKey
 from generator.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from generator.core.catalog import Catalog
     from generator.core.route import Route
@@ -55,6 +55,12 @@ class Workload:
             subjects = sum(2 + _legal(route, width) for width in route.widths)
             total += seen.get(route.key, subjects * (Limits().samples + limits.warmups) * _TIMING_S)
         return total * scale
+
+
+def key_words(routes: Sequence[Route]) -> str:
+    """Return how many keys and points ``routes`` are, as a run's first line names them."""
+    keys, points = len(routes), sum(len(route.widths) for route in routes)
+    return f"{keys} route key{'' if keys == 1 else 's'} ({points} point{'' if points == 1 else 's'})"
 
 
 def _legal(route: Route, width: int) -> int:

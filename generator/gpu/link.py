@@ -6,6 +6,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from generator.errors import DeviceError
+from generator.gpu.driver import start_trouble
 from generator.gpu.worker import WorkerFacts, worker_main
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Link:
         try:
             kind, value = self._receive(_START_LIMIT_S, None)
         except WorkerLostError as error:
-            raise DeviceError(f"device {self._index}: {error}; check the driver with nvidia-smi") from None
+            raise DeviceError(start_trouble(self._index, str(error))) from None
         if kind != "ready":
-            raise DeviceError(f"device {self._index}: {value}; check the driver with nvidia-smi")
+            raise DeviceError(start_trouble(self._index, str(value)))
         assert isinstance(value, WorkerFacts)
         return value
 

@@ -29,8 +29,8 @@ from generator.core.recorded_rule import recorded_rule
 from generator.core.route import Group
 from generator.core.settle import earlier_choices
 from generator.core.verdict import Rule
-from generator.core.workload import Workload, select_routes
-from generator.device_run import DeviceRun, device_count, refuse_other_card, refuse_overrides
+from generator.core.workload import Workload, key_words, select_routes
+from generator.device_run import DeviceRun, device_count, named_card, refuse_other_card, refuse_overrides
 from generator.engine import run_engine
 from generator.errors import GeneratorError, UsageError
 from generator.files import read_text, write_files
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence
     from generator.core.limits import Limits
+    from generator.core.reference import ReferenceGpu
     from generator.output import Output
 
 FAMILIES = "kernels:find_families"
+_SESSION = "calibrate"
 _SKIPS = (Group.TERNARY, Group.GROUPWISE, Group.ATTENTION, Group.LINEAR_ATTENTION)
 
 
@@ -84,14 +86,17 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, output: Output) -> int:
     """Calibrate."""
     catalog = build_catalog(find_families())
+    card = named_card(arguments.card)
+    _selected(arguments, catalog, None if card is None else card.capability)
     if arguments.replay is not None:
-        return _replay(arguments, output, catalog)
+        return _replay(arguments, output, catalog, card)
     refuse_overrides(os.environ)
     if arguments.engine is not None:
         return _engine(arguments, output, catalog)
     if arguments.device is not None:
-        return _measure(arguments, output, catalog, arguments.device)
-    codes = [_measure(arguments, output, catalog, index) for index in range(device_count(FAMILIES))]
+        return _measure(arguments, output, catalog, arguments.device, card)
+    devices = range(device_count(FAMILIES, _SESSION, card))
+    codes = [_measure(arguments, output, catalog, index, card) for index in devices]
     return max(codes)
 
 
@@ -105,15 +110,15 @@ def _rule(arguments: Namespace, rule: Rule, limits: Limits) -> tuple[Rule, Limit
     return rule, limits
 
 
-def _selected(arguments: Namespace, catalog: Catalog, capability: int) -> Workload:
+def _selected(arguments: Namespace, catalog: Catalog, capability: int | None = None) -> Workload:
     skip = [group for group in _SKIPS if getattr(arguments, f"no_{group.replace('-', '_')}")]
     return select_routes(catalog, only=arguments.only, skip=skip, capability=capability)
 
 
-def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
+def _replay(arguments: Namespace, output: Output, catalog: Catalog, card: ReferenceGpu | None) -> int:
     name = str(arguments.replay)
     evidence = load_evidence(read_text(arguments.replay, name), name)
-    refuse_other_card(arguments.card, evidence.device, f"replay {name} without --card")
+    refuse_other_card(card, evidence.device, f"replay {name} without --card")
     rule, limits = _rule(arguments, *recorded_rule(evidence, name))
     measured = {facts.key for facts in evidence.keys}
     work = _selected(arguments, catalog, evidence.device.capability)
@@ -121,7 +126,7 @@ def _replay(arguments: Namespace, output: Output, catalog: Catalog) -> int:
     routes.sort(key=lambda route: route.order)
     bench = ReplayBench(evidence, name)
     points = sum(len(route.widths) for route in routes)
-    _note(arguments, output, f"replaying {len(routes)} route keys ({points} points) of {name}, {rule} rule; no GPU")
+    _note(arguments, output, f"replaying {key_words(routes)} of {name}, {rule} rule; no GPU")
     progress = ticker(output, points, quiet=arguments.quiet)
     try:
         outcomes = calibrate(
@@ -174,10 +179,11 @@ def engine_options(arguments: Namespace) -> list[str]:
     return words
 
 
-def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int) -> int:
+def _measure(arguments: Namespace, output: Output, catalog: Catalog, index: int, card: ReferenceGpu | None) -> int:
     rule, limits = _rule(arguments, Rule.GUARDED, LIMITS)
-    with DeviceRun(FAMILIES, index, limits, catalog, exhaustive=arguments.exhaustive) as device, device.journal.held():
-        device.refuse_other_card(arguments.card)
+    options = {"exhaustive": arguments.exhaustive, "session": _SESSION, "card": card}
+    with DeviceRun(FAMILIES, index, limits, catalog, **options) as device, device.journal.held():
+        device.refuse_other_card()
         busy = device.occupants(allow=arguments.allow_busy)
         work = _selected(arguments, catalog, device.capability)
         for line in _pending_lines(work):

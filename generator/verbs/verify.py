@@ -57,13 +57,13 @@ def run(arguments: Namespace, output: Output) -> int:
     """Measure or read, and report."""
     catalog = build_catalog(find_families())
     select_routes(catalog, only=arguments.only)
+    label = "the built-in table" if arguments.table is None else str(arguments.table)
+    table = shipped_table() if arguments.table is None else parse_document(read_bytes(arguments.table, label), label)
     if arguments.replay is not None:
         name = str(arguments.replay)
         evidence = load_evidence(read_text(arguments.replay, name), name)
     else:
         evidence = _measured(arguments, output, catalog)
-    label = "the built-in table" if arguments.table is None else str(arguments.table)
-    table = shipped_table() if arguments.table is None else parse_document(read_bytes(arguments.table, label), label)
     device = evidence.device
     entry = find_entry(table.devices, device.hardware_class, device.multiprocessors)
     if entry is None:

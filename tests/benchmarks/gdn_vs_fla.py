@@ -17,6 +17,7 @@ import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from generator.core.fill import Host
 from generator.core.limits import LIMITS
 from generator.core.route import COMPILED, DeviceFacts, Plane, Schedule
 from generator.gpu.compile import Compiled, compile_unit
+from generator.gpu.driver import missing_device
 from kernels import ROOT
 from kernels.gdn_two_stage import FAMILY
 
@@ -37,6 +39,15 @@ if TYPE_CHECKING:
 
 SCHEDULES = {"pipeline": COMPILED, "two_stage": Schedule("on")}
 """Our two routes by the schedule that is forced."""
+
+
+def missing_packages(*, with_fla: bool) -> str:
+    """Return which package is missing, empty where all are there."""
+    needed = ["cupy", "torch", *(["triton", "fla"] if with_fla else [])]
+    missing = [name for name in needed if find_spec(name) is None]
+    return (
+        f"{sys.prefix}: no {', '.join(missing)} there, expected CuPy, PyTorch, Triton and fla-core" if missing else ""
+    )
 
 
 def force(schedule: Schedule) -> Ask:
@@ -218,6 +229,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--no-fla", action="store_true", help="time the two routes alone")
     options = parser.parse_args(arguments)
+    lacking = missing_packages(with_fla=not options.no_fla) or missing_device()
+    if lacking:
+        parser.exit(1, f"gdn_vs_fla: {lacking}\n")
     facts = device_facts()
     arch = f"sm_{facts.capability}"
     jobs = {

@@ -20,6 +20,7 @@ import numpy as np
 from generator.core.fill import Host
 from generator.core.route import COMPILED, DeviceFacts, Launch, Operation, Plane, Route, RouteKey, Schedule
 from generator.gpu.compile import Compiled, compile_unit
+from generator.gpu.driver import missing_device
 from kernels import ROOT, find_families
 
 if TYPE_CHECKING:
@@ -170,6 +171,9 @@ def main() -> int:
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--tolerance", type=float, default=0.02)
     options = parser.parse_args()
+    lacking = missing_device()
+    if lacking:
+        parser.exit(1, f"quick: {lacking}; compile without one with `python -m generator kernels`\n")
     device = DeviceFacts(capability=int(options.arch.removeprefix("sm_")), multiprocessors=132)
     widths = tuple(int(width) for width in options.widths.split(",") if width)
     routes = [route for family in find_families() if family.name in options.family for route in family.routes]

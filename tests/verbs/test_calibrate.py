@@ -14,6 +14,7 @@ from generator.__main__ import run_verb
 from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.device_run import refuse_overrides
 from generator.errors import DeviceError
+from generator.repository import find_repository, load_reference
 from generator.verbs.calibrate import resume_command
 from tests.catalog_now import KEYS
 from tests.verbs.made_up import made_up_evidence
@@ -72,7 +73,7 @@ def test_a_replay_gives_the_same_evidence_byte_for_byte(file: Path, tmp_path: Pa
 def test_progress_lines_are_the_engines(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert calibrate("--replay", str(file), "--out", str(tmp_path / "p.json"), "--only", "attn_prompt") == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"replaying 1 route keys (1 points) of {file}, guarded rule; no GPU"
+    assert lines[0] == f"replaying 1 route key (1 point) of {file}, guarded rule; no GPU"
     assert lines[1].startswith("attn_prompt_fast w=1 compiled ")
     assert lines[1].endswith(" us")
     assert " us -> on " in lines[1]
@@ -171,6 +172,112 @@ def test_the_resume_command_is_the_one_typed_with_resume() -> None:
         "python -m generator calibrate --only 'a b' --resume"
     )
     assert resume_command(["/bin/ninfer-calibrate", "--resume"]) == "ninfer-calibrate --resume"
+
+
+CARDS = ", ".join(sorted(card.slug for card in load_reference(find_repository())))
+
+
+def no_keys(words: str) -> str:
+    """Return what a selection of nothing is told."""
+    return f"{words}: selects none of the {KEYS} calibrated route keys; list them with `python -m generator catalog`\n"
+
+
+def _no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail the test where anything of a device, its packages or its driver is looked at."""
+
+    def touched(*_: object, **__: object) -> None:
+        raise AssertionError("looked at")
+
+    for name in ("find_spec", "Link", "refuse_busy", "Overrides"):
+        monkeypatch.setattr(f"generator.device_run.{name}", touched)
+    monkeypatch.setattr("generator.verbs.calibrate.run_engine", touched)
+
+
+@pytest.mark.parametrize("rest", [(), ("--device", "all"), ("--engine", "tool"), ("--replay", "none.json")])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--only", "zzz"), no_keys("--only 'zzz'")),
+        (
+            ("--card", "rtx-3090x"),
+            f"--card 'rtx-3090x': not in builtin_profiles/reference_gpus.toml; expected one of {CARDS}\n",
+        ),
+        (
+            ("--only", "attn", "--no-attention"),
+            no_keys("--only 'attn', without attention"),
+        ),
+        (("--only", "zzz", "--card", "tesla-v100-sxm2-16gb"), no_keys("--only 'zzz'")),
+    ],
+)
+def test_what_was_typed_is_judged_before_any_device(
+    rest: tuple[str, ...],
+    words: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _no_device(monkeypatch)
+    assert calibrate(*words, *rest) == 2
+    assert capsys.readouterr().err == f"ninfer-calibrate: {message}"
+
+
+def test_a_prefix_that_the_card_asked_for_does_not_measure_is_told_before_any_device(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _no_device(monkeypatch)
+    assert calibrate("--only", "attn", "--card", "tesla-v100-sxm2-16gb") == 2
+    assert capsys.readouterr().err == "ninfer-calibrate: " + no_keys("--only 'attn'")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--only", "zzz"), 2, no_keys("--only 'zzz'")),
+        (("--table", "none.json"), 1, "none.json: not there; expected a file. Check the path\n"),
+    ],
+)
+def test_verify_judges_what_was_typed_before_any_device(
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _no_device(monkeypatch)
+    assert run_verb("verify", words, program="verify") == code
+    assert capsys.readouterr().err == f"verify: {message}"
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "told"),
+    [
+        (
+            "calibrate",
+            ("--card", "rtx-3090"),
+            "cuda13. Use `nox -s calibrate-rtx-3090`, or `pip install -e builtin_profiles -e '.[cuda13]'`",
+        ),
+        (
+            "calibrate",
+            ("--card", "tesla-v100-sxm2-16gb", "--device", "all"),
+            "cuda12. Use `nox -s calibrate-tesla-v100-sxm2-16gb`, or `pip install -e builtin_profiles -e '.[cuda12]'`",
+        ),
+        ("verify", (), "cuda13 (cuda12 for a Tesla V100). Use `pip install -e builtin_profiles -e '.[cuda13]'`"),
+    ],
+)
+def test_without_cupy_the_session_of_the_card_and_verb_is_named(
+    verb: str,
+    words: tuple[str, ...],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("generator.device_run.find_spec", lambda _name: None)
+    for name in ("NINFER_PROMPT_FAST", "NINFER_LINEAR_ROUTES"):
+        monkeypatch.delenv(name, raising=False)
+    assert run_verb(verb, words, program=verb) == 1
+    assert capsys.readouterr().err == (
+        f"{verb}: {sys.prefix}: CuPy is not installed there, expected the packages of the extra {told}\n"
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("--device", "all")])

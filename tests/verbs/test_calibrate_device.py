@@ -47,7 +47,7 @@ class MadeUpRun:
     def __exit__(self, *_: object) -> None:
         """End."""
 
-    def refuse_other_card(self, slug: str | None) -> None:
+    def refuse_other_card(self) -> None:
         """Accept any."""
 
     def occupants(self, *, allow: bool) -> str:
