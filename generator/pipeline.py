@@ -23,7 +23,7 @@ from generator.emitted import emitted_files
 from generator.errors import GateError
 from generator.files import write_files
 from generator.repository import check_files, load_sources
-from generator.revision import commit_epoch, newest_release, read_table
+from generator.revision import commit_epoch, newest_release, read_table, uncommitted
 from generator.wheel import EARLIEST_EPOCH, Built, build_wheel, verify_installed
 from kernels import find_families
 
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 
     from generator.core.catalog import Catalog
     from generator.repository import Repository
+
+
+PACKED = ("builtin_profiles", "pyproject.toml")
+"""What a wheel is made from: its project with the sources, and the version of the generator."""
+
+_NAMED = 3
+"""Files that are named in the note about uncommitted changes."""
 
 
 @dataclass(kw_only=True)
@@ -65,6 +72,13 @@ class Release:
 
 def read_sources(release: Release) -> None:
     """Build the catalog from the family files and read every source."""
+    changed = uncommitted(release.repository.root, *PACKED)
+    if changed:
+        more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+        release.say(
+            f"note: not as committed: {', '.join(changed[:_NAMED])}{more}; the wheel will not be that of the commit. "
+            "Commit or stash that before a release"
+        )
     release.catalog = build_catalog(find_families())
     release.sources = load_sources(release.repository, release.catalog, release.today)
     sources = release.sources

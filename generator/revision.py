@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -33,6 +34,12 @@ def commit_epoch(root: Path) -> int | None:
     """Return the time of the checked-out commit in seconds, or None outside a repository."""
     text = git_output(root, "log", "-1", "--format=%ct")
     return int(text) if text is not None and _EPOCH.fullmatch(text) else None
+
+
+def uncommitted(root: Path, *paths: str) -> tuple[str, ...]:
+    """Return the files below ``paths`` that differ from the checked-out commit, new ones included; none without git."""
+    output = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *paths)
+    return tuple(os.fsdecode(entry[3:]) for entry in (output or b"").split(b"\0") if entry)
 
 
 def newest_release(root: Path) -> str | None:

@@ -13,10 +13,11 @@ import tempfile
 import venv
 import zipfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generator.errors import DifferenceError, ToolError
+from generator.errors import DifferenceError, GeneratorError, ToolError
 from generator.files import write_files
 from generator.repository import sha256_of
 
@@ -37,11 +38,17 @@ REQUIRED = (
 )
 """Files without which the wheel cannot prove itself; named here so that dropping one from the tree is noticed."""
 
+_PACKAGES = ("build", "hatchling", "twine")
+
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "sources", "cpp", "dist", "*.egg-info", ".*")
 
 
 class WheelError(ToolError):
     """Report a step of building or proving the wheel that went wrong."""
+
+
+class PackagesError(GeneratorError):
+    """Report that the packages which build a wheel are not installed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +58,22 @@ class Built:
     wheel: Path
     sdist: Path
     sha256: str
+
+
+def require_packages() -> None:
+    """Raise if a package that builds the wheel is not installed: a release asks before it writes anything.
+
+    Raises:
+        PackagesError: names the environment, what it lacks, and how to get one that does not.
+    """
+    # A folder named build/ in the working directory is found too, as a package without a file.
+    specs = {name: find_spec(name) for name in _PACKAGES}
+    missing = [name for name, spec in specs.items() if spec is None or spec.origin is None]
+    if missing:
+        raise PackagesError(
+            f"{sys.prefix}: no {' and '.join(missing)} there, expected the packages of the extra wheel; nothing was "
+            "written. Use `nox -s release`, or `pip install -e builtin_profiles -e '.[wheel]'`"
+        )
 
 
 def build_wheel(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from generator.arguments import add_root
 from generator.pipeline import STAGES, Release
 from generator.repository import current_day, find_repository, source_date_epoch
+from generator.wheel import require_packages
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,6 +33,7 @@ def run(arguments: Namespace, output: Output) -> int:
 
 def run_stages(arguments: Namespace, output: Output, stages: Sequence[Stage]) -> int:
     """Run ``stages``, each under a line that numbers and names it."""
+    require_packages()
     release = Release(
         repository=find_repository(arguments.root),
         output=arguments.output,
