@@ -13,17 +13,21 @@ from generator.core.catalog import build_catalog
 from generator.core.derive import derive
 from generator.core.dropped import dropped_keys
 from generator.core.sources import Device
+from generator.errors import DifferenceError
 from generator.files import write_files
 from generator.repository import check_files, current_day, find_repository, load_sources
 from kernels import find_families
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from generator.core.derive import Derivation
     from generator.core.dropped import DroppedKey
     from generator.output import Output
+    from generator.repository import Repository
+
+_REMEDY = "run `python -m generator derive --write` and review the difference"
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -54,7 +58,7 @@ def run(arguments: Namespace, output: Output) -> int:
         output.text(table[repository.table].decode())
         return 0
     if arguments.check:
-        check_files(repository, table, "run `python -m generator derive --write` and review the difference")
+        check_files(repository, table, _REMEDY)
     elif arguments.write:
         name = repository.relative(repository.table)
         state = "written; now run `python -m generator emit --write`" if write_files(table) else "unchanged"
@@ -62,11 +66,22 @@ def run(arguments: Namespace, output: Output) -> int:
     elif arguments.output is not None:
         write_files({arguments.output: table[repository.table]})
         output.note(f"wrote {arguments.output}")
+    elif not (arguments.with_extras or arguments.imported_only):
+        output.note(_standing(repository, table))
     if arguments.json:
         output.json(_summary(derivation, dropped))
     else:
         _show(derivation, {Device(card.hardware_class, card.multiprocessors) for card in sources.reference}, output)
     return 0
+
+
+def _standing(repository: Repository, table: Mapping[Path, bytes]) -> str:
+    """Return whether the committed table is what the sources give."""
+    try:
+        check_files(repository, table, _REMEDY)
+    except DifferenceError as error:
+        return f"note: not the committed table: {error}"
+    return f"{repository.relative(repository.table)}: what the sources give"
 
 
 def _summary(derivation: Derivation, dropped: Sequence[DroppedKey]) -> dict[str, object]:

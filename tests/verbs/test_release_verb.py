@@ -38,8 +38,8 @@ def test_without_the_packages_that_build_nothing_is_written(
     result = command(verb, "--output", output, "--root", checkout)
     assert (result.code, result.out) == (1, "")
     assert result.err == (
-        f"python -m generator {verb}: {sys.prefix}: no {' and '.join(missing)} there, expected the packages of the extra wheel; nothing "
-        "was written. Use `nox -s release`, or `pip install -e builtin_profiles -e '.[wheel]'`\n"
+        f"python -m generator {verb}: {sys.prefix}: no {' and '.join(missing)} there, expected the packages of the "
+        "extra wheel; nothing was written. Use `nox -s release`, or `pip install -e builtin_profiles -e '.[wheel]'`\n"
     )
     assert [(path.name, path.read_text()) for path in output.iterdir()] == [("review.md", "of before")]
 

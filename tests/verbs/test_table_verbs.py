@@ -196,6 +196,21 @@ def test_derive_says_whether_it_wrote_and_what_comes_next(checkout: Path, comman
     assert command("derive", "--write", "--root", checkout).err.startswith(written)
 
 
+def test_a_plain_derive_says_whether_the_committed_table_differs(checkout: Path, command: Command) -> None:
+    name = "builtin_profiles/ninfer_device_profiles/device_profiles.json"
+    assert command("derive", "--root", checkout).err.startswith(f"{name}: what the sources give\n")
+    _table(checkout).write_text("{}")
+    differs = command("derive", "--root", checkout)
+    assert differs.code == 0
+    assert differs.err.startswith(f"note: not the committed table: {name} line 1: found '{{}}', expected '{{")
+    _table(checkout).unlink()
+    assert command("derive", "--root", checkout).err.startswith(
+        f"note: not the committed table: {name}: not there; run `python -m generator derive --write` and review the "
+        "difference\n"
+    )
+    assert "committed" not in command("derive", "--with-extras", "--root", checkout).err
+
+
 def test_a_device_that_is_left_out_says_whether_it_is_an_extra_or_unknown(checkout: Path, command: Command) -> None:
     source = checkout / "builtin_profiles/sources/imported/nvidia-geforce-rtx-3060-sm86.28.json"
     other = source.with_name("nvidia-geforce-rtx-3061-sm86.28.json")
