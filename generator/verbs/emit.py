@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from generator.arguments import add_root
 from generator.core.catalog import build_catalog
 from generator.core.derive import derive
+from generator.core.dropped import dropped_keys
 from generator.emitted import emitted_files
 from generator.files import write_files
 from generator.repository import check_files, current_day, find_repository, load_sources, sha256_of
@@ -36,6 +37,8 @@ def run(arguments: Namespace, output: Output) -> int:
     catalog = build_catalog(find_families())
     sources = load_sources(repository, catalog, current_day())
     derivation = derive(sources, catalog, with_extras=arguments.with_extras)
+    for item in dropped_keys(sources, derivation):
+        output.note(f"note: {item}")
     files = emitted_files(repository, sources, derivation, catalog)
     if arguments.output is not None:
         files = {arguments.output / path.name: content for path, content in files.items()}

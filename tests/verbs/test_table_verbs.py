@@ -269,7 +269,7 @@ def test_a_key_of_a_measured_source_that_does_not_count_is_named(checkout: Path,
         "width 20: no trial of ['small_t']"
     )
     remedy = ". Restore the file, or measure the key again: nox -s calibrate-h200 -- --only q6_head/248320x5120\n"
-    for words in (["derive"], ["derive", "--check"], ["derive", "--json"]):
+    for words in (["derive"], ["derive", "--check"], ["derive", "--json"], ["emit"]):
         result = command(*words, "--root", checkout)
         assert result.code == 0
         assert result.err.startswith(f"{note}{remedy}")
