@@ -29,7 +29,7 @@ def _pages(root: Path) -> list[Path]:
 
 def _sessions(root: Path) -> set[str]:
     reference = tomllib.loads((root / "builtin_profiles/reference_gpus.toml").read_text())
-    cards = [card["name"] for table in ("gpu", "extra") for card in reference[table]]
+    cards = [card["name"] for table in ("gpu", "extra") for card in reference.get(table, [])]
     slugs = {"-".join(re.sub(r"[^a-z0-9]", " ", name.lower()).split()) for name in cards}
     plain = set(re.findall(r"@nox\.session\ndef (\w+)", (root / "noxfile.py").read_text()))
     return plain | {f"calibrate-{slug}" for slug in slugs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,6 +34,30 @@ def checkout(root: Path, tmp_path: Path) -> Path:
     shutil.copytree(root / "templates", copy / "templates")
     shutil.copy(root / "pyproject.toml", copy)
     return copy
+
+
+FIRST_CARDS = {
+    "RTX 3090": "gpu",
+    "RTX 4090": "gpu",
+    "RTX 5090": "gpu",
+    "RTX PRO 6000 Blackwell Workstation Edition": "gpu",
+    "RTX PRO 6000 Blackwell Max-Q Workstation Edition": "gpu",
+    "RTX PRO 6000 Blackwell Server Edition": "gpu",
+    "Tesla V100-SXM2-16GB": "gpu",
+    "RTX 3060": "extra",
+    "H200": "extra",
+}
+
+
+@pytest.fixture
+def first_cards(checkout: Path) -> Path:
+    """The copy with the first nine cards alone, the last two as extras, whatever the list says today."""
+    path = checkout / "builtin_profiles/reference_gpus.toml"
+    blocks = re.split(r"^\[\[\w+\]\]\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    cards = {re.findall(r'^name = "(.*)"$', block, re.MULTILINE)[0]: block for block in blocks}
+    text = "".join(f"[[{kind}]]\n{cards[name]}" for name, kind in FIRST_CARDS.items())
+    path.write_text(text, encoding="utf-8")
+    return checkout
 
 
 @pytest.fixture

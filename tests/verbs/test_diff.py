@@ -37,8 +37,9 @@ def without(text: str, *keys: str) -> str:
 
 
 @pytest.fixture
-def repository(checkout: Path, command: Command) -> Path:
+def repository(first_cards: Path, command: Command) -> Path:
     """A checkout under git whose HEAD holds the table of the imported entries; its first commit lacks two keys."""
+    checkout = first_cards
     shutil.rmtree(checkout / "builtin_profiles/sources/measured", ignore_errors=True)
     table = checkout / TABLE
     assert command("derive", "--root", checkout, "--output", table).code == 0
