@@ -16,7 +16,7 @@ nox.options.error_on_external_run = False
 nox.options.reuse_venv = "yes"
 
 _REFERENCE = tomllib.loads((Path(__file__).parent / "builtin_profiles" / "reference_gpus.toml").read_text())
-_CARDS = [*_REFERENCE["gpu"], *_REFERENCE["extra"]]
+_CARDS = [*_REFERENCE["gpu"], *_REFERENCE.get("extra", [])]
 
 
 def _install(session: nox.Session, *extras: str) -> None:
