@@ -78,7 +78,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--allow-busy", action="store_true", help="measure although others use the device")
     parser.add_argument("--evidence", type=Path, metavar="DIR", help="folder of evidence (with --card: the sources)")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="decide and store from evidence instead of measuring")
+    parser.add_argument(
+        "--replay", type=Path, metavar="FILE", help="decide and store from evidence instead of measuring"
+    )
     parser.add_argument("--engine", type=Path, metavar="PATH", help="let the engine's ninfer-calibrate measure")
     parser.add_argument("--card", metavar="NAME", help="refuse any other card, for example rtx-3090")
 
