@@ -12,6 +12,7 @@ from generator.core.settle import earlier_choices
 from generator.core.stats import median
 from generator.core.sweep import Sweep
 from generator.core.verdict import Rule, Verdict, false_switches
+from generator.errors import EvidenceError
 from generator.journal import Header
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def calibrate(
         detail: report every candidate's time.
         earlier: what the entry to be replaced names at each point (`settle`).
         afresh: decide without it.
+
+    Raises:
+        EvidenceError: the journal cannot be resumed, or holds keys that ``routes`` leave out.
     """
     facts = bench.facts()
     rule_numbers = rule_facts(rule, limits)
@@ -83,6 +87,13 @@ def calibrate(
     recorded = dict(header.run)
     if journal is not None and resume:
         finished, recorded = journal.resume(header)
+        left_out = sorted(finished.keys() - {route.key for route in routes})
+        if left_out:
+            raise EvidenceError(
+                f"{journal.path}: holds finished keys that this selection leaves out and would lose "
+                f"({len(left_out)}, {left_out[0]!r} first); expected the selection that the run began with. Repeat its "
+                "--only and --no-..., or run without --resume to start anew"
+            )
         recorded["resumed"] = True
     elif journal is not None:
         journal.start(header)

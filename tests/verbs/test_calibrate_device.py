@@ -103,6 +103,25 @@ def test_an_interrupted_run_prints_the_command_that_resumes_it_to_the_same_evide
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
 
 
+def test_a_resumption_that_would_lose_finished_keys_is_refused_and_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, journal = tmp_path / "p.json", tmp_path / "journals" / "toy.jsonl"
+    monkeypatch.setattr(MadeUpRun, "fail_at", (KEY, 8))
+    assert calibrate(out, "--quiet") == 130
+    before = journal.read_bytes()
+    monkeypatch.setattr(MadeUpRun, "fail_at", None)
+    capsys.readouterr()
+    assert calibrate(out, "--resume", "--only", KEY, "--quiet") == 1
+    assert capsys.readouterr().err == (
+        f"ninfer-calibrate: {journal}: holds finished keys that this selection leaves out and would lose (1, "
+        "'q4_linear_add/5120x6144' first); expected the selection that the run began with. Repeat its --only and "
+        "--no-..., or run without --resume to start anew\n"
+    )
+    assert journal.read_bytes() == before
+    assert calibrate(out, "--resume", "--quiet") == 0
+
+
 def test_runs_over_the_stored_entry_change_no_tie_and_say_what_they_found_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
