@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Scalar, Trial
     from generator.core.limits import Limits
-    from generator.core.route import Route, RouteKey, Schedule
+    from generator.core.route import Point, Route, Schedule
     from generator.core.sweep import KeyResult
     from generator.journal import Finished, Journal
     from generator.progress import Ticker
@@ -58,7 +58,7 @@ def calibrate(
     resume: bool,
     progress: Ticker,
     detail: bool,
-    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
+    earlier: Mapping[Point, Schedule] | None = None,
     afresh: bool = False,
 ) -> Outcomes:
     """Sweep ``routes`` and return evidence and entry.

@@ -8,7 +8,7 @@ from ninfer_device_profiles.bands import schedule_at
 from ninfer_device_profiles.errors import ProfileError
 from ninfer_device_profiles.reading import read_document
 
-from generator.core.route import RouteKey, Schedule
+from generator.core.route import Point, RouteKey, Schedule
 
 if TYPE_CHECKING:
     import os
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from generator.core.evidence import DeviceRecord
 
 
-def stored_choices(
-    path: str | os.PathLike[str], device: DeviceRecord, catalog: Catalog
-) -> dict[tuple[RouteKey, int], Schedule]:
+def stored_choices(path: str | os.PathLike[str], device: DeviceRecord, catalog: Catalog) -> dict[Point, Schedule]:
     """Return the schedule that the stored entry of ``device`` names at each measured point of each of its keys.
 
     Past the last band of a key the entry names nothing: the built-in table answers there, or the compiled route.

@@ -10,7 +10,7 @@ from ninfer_device_profiles.bands import Band
 from ninfer_device_profiles.document import Calibration, Document, Profile
 from ninfer_device_profiles.writing import serialise
 
-from generator.core.route import RouteKey, Schedule
+from generator.core.route import Point, RouteKey, Schedule
 from generator.stored import stored_choices
 from tests.core.toy import DEVICE
 
@@ -36,7 +36,7 @@ def entry(catalog: Catalog) -> Profile:
     )
 
 
-def choices(tmp_path: Path, catalog: Catalog, *devices: Profile) -> dict[tuple[RouteKey, int], Schedule]:
+def choices(tmp_path: Path, catalog: Catalog, *devices: Profile) -> dict[Point, Schedule]:
     path = tmp_path / "device_profiles.json"
     path.write_text(serialise(Document(devices=devices)))
     return stored_choices(path, DEVICE, catalog)

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence, Trial
     from generator.core.limits import Limits
-    from generator.core.route import RouteKey, Schedule
+    from generator.core.route import Point, RouteKey, Schedule
     from generator.core.verdict import Decision, Rule
-
-    Point = tuple[RouteKey, int]
 
 
 class Cause(StrEnum):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generator.core.route import COMPILED, CatalogDigest, HardwareClass, RouteKey, Schedule
+from generator.core.route import COMPILED, CatalogDigest, HardwareClass, Point, RouteKey, Schedule
 from generator.errors import SourceError
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class _LogReader:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._points: dict[tuple[RouteKey, int], LoggedPoint] = {}
-        self._open: dict[tuple[RouteKey, int], tuple[dict[Schedule, float], dict[Schedule, str]]] = {}
+        self._points: dict[Point, LoggedPoint] = {}
+        self._open: dict[Point, tuple[dict[Schedule, float], dict[Schedule, str]]] = {}
         self._summary: re.Match[str] | None = None
         self._stored: re.Match[str] | None = None
         self._detailed = False

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from generator.core.route import COMPILED, CatalogDigest, HardwareClass, RouteKey, Schedule
+from generator.core.route import COMPILED, CatalogDigest, HardwareClass, Point, RouteKey, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,9 +134,9 @@ class Evidence:
     trials: tuple[Trial, ...] = ()
 
     @cached_property
-    def by_point(self) -> dict[tuple[RouteKey, int], tuple[Trial, ...]]:
+    def by_point(self) -> dict[Point, tuple[Trial, ...]]:
         """Return the trials of each (key, width)."""
-        found: dict[tuple[RouteKey, int], list[Trial]] = {}
+        found: dict[Point, list[Trial]] = {}
         for trial in self.trials:
             found.setdefault((trial.key, trial.width), []).append(trial)
         return {point: tuple(trials) for point, trials in found.items()}

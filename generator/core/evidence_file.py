@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from ninfer_device_profiles.bands import MAX_LAST
 
 from generator.core.evidence import BenchKind, DeviceRecord, Evidence, KeyFacts, Outcome, Scalar, Trial
-from generator.core.route import CatalogDigest, HardwareClass, RouteKey, Schedule
+from generator.core.route import CatalogDigest, HardwareClass, Point, RouteKey, Schedule
 from generator.core.texts import load_json
 from generator.errors import EvidenceError
 
@@ -200,7 +200,7 @@ def _whole(evidence: Evidence, at: Place) -> None:
             at["keys"][place].stop(facts.key, "a key appears once")
         known.add(facts.key)
     seen: set[tuple[bytes, int, bool, bytes]] = set()
-    named: set[tuple[RouteKey, int]] = set()
+    named: set[Point] = set()
     for place, trial in enumerate(evidence.trials):
         here = at["trials"][place]
         if trial.place in seen:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence, Trial
     from generator.core.limits import Limits
-    from generator.core.route import RouteKey, Schedule
+    from generator.core.route import Point, Schedule
 
 _KINDS = {BenchKind.ENGINE: Kind.ENGINE, BenchKind.KERNELS: Kind.KERNELS}
 
@@ -39,7 +39,7 @@ def measured_sources(
         EvidenceError: as `measured_source`.
     """
     found: list[Measured] = []
-    earlier: dict[Device, dict[tuple[RouteKey, int], Schedule]] = {}
+    earlier: dict[Device, dict[Point, Schedule]] = {}
     for name, sha256, evidence in sorted(files, key=lambda item: (str(item[2].run.get("date", "")), item[0])):
         device = Device(evidence.device.hardware_class, evidence.device.multiprocessors)
         known = earlier.setdefault(device, {}) if evidence.bench is BenchKind.KERNELS else {}
@@ -57,7 +57,7 @@ def measured_source(
     *,
     limits: Limits = LIMITS,
     rule: Rule = Rule.GUARDED,
-    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
+    earlier: Mapping[Point, Schedule] | None = None,
 ) -> Measured:
     """Return what ``evidence`` says of every key that it measured whole against this catalog's key digest.
 

@@ -22,6 +22,9 @@ Schedule = NewType("Schedule", str)
 HardwareClass = NewType("HardwareClass", str)
 CatalogDigest = NewType("CatalogDigest", str)
 
+Point = tuple[RouteKey, int]
+"""A route key at a width."""
+
 COMPILED = Schedule("")
 """Stands for the operation's compiled route wherever a schedule is named."""
 

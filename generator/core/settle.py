@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from generator.core.catalog import Catalog
     from generator.core.evidence import Evidence, Trial
     from generator.core.limits import Limits
-    from generator.core.route import RouteKey, Schedule
+    from generator.core.route import Point, RouteKey, Schedule
     from generator.core.verdict import Decision
-
-    Point = tuple[RouteKey, int]
 
 
 def earlier_choices(evidence: Evidence) -> dict[Point, Schedule]:

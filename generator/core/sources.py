@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from generator.core.imported import Imported
     from generator.core.overrides import Override
     from generator.core.reference import ReferenceGpu
-    from generator.core.route import HardwareClass, RouteKey, Schedule
+    from generator.core.route import HardwareClass, Point, RouteKey, Schedule
 
 
 class Device(NamedTuple):
@@ -83,10 +83,10 @@ class Measured:
     power_limit_w: int
     routes: Mapping[RouteKey, Bands]
     incomplete: Mapping[RouteKey, str] = field(default_factory=dict)
-    gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
+    gains: Mapping[Point, float] = field(default_factory=dict)
     seconds: Mapping[RouteKey, float] = field(default_factory=dict)
-    choices: Mapping[tuple[RouteKey, int], Schedule] = field(default_factory=dict)
-    differences: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
+    choices: Mapping[Point, Schedule] = field(default_factory=dict)
+    differences: Mapping[Point, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ class Selected:
     sha256: str
     date: str
     routes: Mapping[RouteKey, Bands]
-    gains: Mapping[tuple[RouteKey, int], float] = field(default_factory=dict)
+    gains: Mapping[Point, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

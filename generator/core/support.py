@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from generator.core.derive import Answer, Derivation
     from generator.core.diff import Supports
-    from generator.core.route import RouteKey
+    from generator.core.route import Point, RouteKey
     from generator.core.sources import Sources
 
 
@@ -39,8 +39,8 @@ def derived_supports(derivation: Derivation, sources: Sources) -> Supports:
 def _spans(
     key: RouteKey,
     answer: Answer,
-    gains: Mapping[tuple[RouteKey, int], float],
-    differences: Mapping[tuple[RouteKey, int], float],
+    gains: Mapping[Point, float],
+    differences: Mapping[Point, float],
 ) -> Iterator[Support]:
     if not answer.bands:
         yield Support(1, MAX_LAST, COMPILED, answer.kind.label, answer.file)

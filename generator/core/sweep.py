@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from generator.core.bench import Lost, Samples
     from generator.core.catalog import Catalog
     from generator.core.limits import Limits
-    from generator.core.route import Route, Schedule
+    from generator.core.route import Point, Route, Schedule
 
 OnPoint = Callable[[RouteKey, int], None]
 """Called before each (key, width) is measured."""
@@ -58,7 +58,7 @@ class Sweep:
     limits: Limits
     rule: Rule
     finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] = field(default_factory=dict)
-    earlier: Mapping[tuple[RouteKey, int], Schedule] = field(default_factory=dict)
+    earlier: Mapping[Point, Schedule] = field(default_factory=dict)
     afresh: bool = False
 
     def keys(self, routes: Sequence[Route], bench: Bench, on_point: OnPoint) -> Iterator[KeyResult]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ninfer_device_profiles.bands import Band, Bands, bands_from_points
 
-from generator.core.evidence import BenchKind, Evidence, Outcome, Trial, complete_keys
-from generator.core.route import COMPILED, Candidate, Route, RouteKey, Schedule
+from generator.core.evidence import BenchKind, Evidence, Outcome, Trial
+from generator.core.route import COMPILED, Candidate, Point, Route, RouteKey, Schedule
 from generator.core.stats import center, gain, median, midmean, noise
 
 if TYPE_CHECKING:
@@ -125,11 +125,9 @@ def key_noise(evidence: Evidence, key: RouteKey, limits: Limits) -> float:
     return noise(ratios, limits.noise_factor)
 
 
-def decide_points(
-    evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule
-) -> dict[tuple[RouteKey, int], Decision]:
+def decide_points(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[Point, Decision]:
     """Judge every measured point of ``evidence`` that the catalog knows, keys in byte order, widths ascending."""
-    decisions: dict[tuple[RouteKey, int], Decision] = {}
+    decisions: dict[Point, Decision] = {}
     for key, route in catalog.routes.items():
         if not any((key, width) in evidence.by_point for width in route.widths):
             continue
@@ -313,13 +311,8 @@ def _stated(evidence: Evidence, route: Route, width: int, compiled: Trial | None
     )
 
 
-def evidence_bands(evidence: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[RouteKey, Bands]:
-    """Return the bands of every complete key: all widths joined, the last one stretched as the route says."""
-    return decided_bands(decide_points(evidence, catalog, limits, rule), complete_keys(evidence, catalog), catalog)
-
-
 def decided_bands(
-    decisions: Mapping[tuple[RouteKey, int], Decision], keys: Iterable[RouteKey], catalog: Catalog
+    decisions: Mapping[Point, Decision], keys: Iterable[RouteKey], catalog: Catalog
 ) -> dict[RouteKey, Bands]:
     """Return the bands that ``decisions`` give each of ``keys``, all of whose widths they decide."""
     routes = {key: catalog.route(key) for key in keys}

@@ -117,7 +117,10 @@ def test_diff_where_every_key_of_100_devices_changes(benchmark: BenchmarkFixture
         for side in ("", "another")
     )
     text = benchmark.pedantic(lambda: report(catalog, old, new), rounds=1)  # type: ignore[no-untyped-call]
-    assert re.search(r"Another schedule runs in [\d,]+ cells, [\d,]+ keys on 100 devices\.", text)
+    found = re.search(r"Another schedule runs in ([\d,]+) cells, ([\d,]+) keys on 100 devices\.", text)
+    assert found is not None, text[:400]
+    cells, keys = (int(number.replace(",", "")) for number in found.groups())
+    assert cells > keys >= 100 * len(catalog.calibrated)
 
 
 def test_derive_and_diff_of_500_devices(

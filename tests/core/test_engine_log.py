@@ -19,10 +19,11 @@ from generator.core.limits import LIMITS
 from generator.core.measured import measured_source
 from generator.core.route import RouteKey, Schedule
 from generator.core.sources import Kind
-from generator.core.verdict import Rule, evidence_bands
+from generator.core.verdict import Rule
 from generator.errors import SourceError
 from tests.catalog_now import DIGEST
 from tests.core.engine_runs import log_of
+from tests.core.toy import bands_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ def test_the_log_of_a_real_entry_gives_back_the_entry(shared_data: Path, catalog
             keys=tuple(sorted(evidence.keys, key=lambda item: item.key)),
             trials=tuple(sorted(evidence.trials, key=lambda item: item.place)),
         )
-        assert evidence_bands(evidence, catalog, LIMITS, Rule.ENGINE) == dict(profile.routes)
+        assert bands_of(evidence, catalog, LIMITS, Rule.ENGINE) == dict(profile.routes)
         source = measured_source(evidence, "file", "0" * 64, catalog)
         assert (source.kind, source.incomplete) == (Kind.ENGINE, {})
 
@@ -107,7 +108,7 @@ def test_an_infinite_compiled_median_is_a_failed_trial_and_the_choice_stands(cat
     compiled = evidence.trial(HEAD, 1)
     assert compiled is not None
     assert (compiled.outcome, compiled.reason) == (Outcome.FAILED, "infinite median: a timed launch failed")
-    assert evidence_bands(evidence, catalog, LIMITS, Rule.ENGINE) == dict(PROFILE.routes)
+    assert bands_of(evidence, catalog, LIMITS, Rule.ENGINE) == dict(PROFILE.routes)
 
 
 def test_keys_of_the_entry_that_the_run_did_not_measure_are_left_to_the_import(catalog: Catalog) -> None:

@@ -14,7 +14,7 @@ from generator.core.evidence import Evidence, KeyFacts, Outcome, Trial
 from generator.core.evidence_file import dump_evidence, load_evidence
 from generator.core.limits import LIMITS
 from generator.core.recorded_rule import recorded_rule, rule_facts
-from generator.core.route import RouteKey, Schedule
+from generator.core.route import Point, RouteKey, Schedule
 from generator.core.settle import earlier_choices
 from generator.core.sweep import KeyResult, Sweep
 from generator.core.verdict import Rule, false_switches
@@ -34,7 +34,7 @@ def run(
     rule: Rule = Rule.GUARDED,
     finished: Mapping[RouteKey, tuple[KeyFacts, tuple[Trial, ...]]] | None = None,
     done: list[KeyResult] | None = None,
-    earlier: Mapping[tuple[RouteKey, int], Schedule] | None = None,
+    earlier: Mapping[Point, Schedule] | None = None,
     *,
     afresh: bool = False,
 ) -> list[KeyResult]:

@@ -17,11 +17,10 @@ from generator.core.verdict import (
     Rule,
     Verdict,
     decide_points,
-    evidence_bands,
     false_switches,
     key_noise,
 )
-from tests.core.toy import KEY, STRETCHED, evidence, other, point, timed, toy_catalog
+from tests.core.toy import KEY, STRETCHED, bands_of, evidence, other, point, timed, toy_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,12 +172,12 @@ def whole(choice: Sequence[str]) -> list[Trial]:
 def test_the_last_measured_width_is_stretched_and_compiled_keys_are_kept(
     choice: Sequence[str], bands: tuple[tuple[int, str], ...]
 ) -> None:
-    assert evidence_bands(evidence(whole(choice)), toy_catalog(), LIMITS, Rule.ENGINE) == {STRETCHED: bands}
+    assert bands_of(evidence(whole(choice)), toy_catalog(), LIMITS, Rule.ENGINE) == {STRETCHED: bands}
 
 
 def test_an_incomplete_key_gives_no_bands_and_says_what_is_missing() -> None:
     item = evidence(whole(("x", "x"))[:3])
-    assert evidence_bands(item, toy_catalog(), LIMITS, Rule.ENGINE) == {}
+    assert bands_of(item, toy_catalog(), LIMITS, Rule.ENGINE) == {}
     assert incomplete_keys(item, toy_catalog()) == {STRETCHED: "width 262144: no trial of ['x']"}
     assert complete_keys(evidence(whole(("", ""))), toy_catalog()) == (STRETCHED,)
 
@@ -193,7 +192,7 @@ def test_evidence_of_the_engine_is_taken_at_its_word() -> None:
         ),
     ]
     item = evidence(trials, bench=BenchKind.ENGINE)
-    assert evidence_bands(item, toy_catalog(), LIMITS, Rule.GUARDED) == {STRETCHED: ((8192, ""), (1048576, "x"))}
+    assert bands_of(item, toy_catalog(), LIMITS, Rule.GUARDED) == {STRETCHED: ((8192, ""), (1048576, "x"))}
     decision = decide_points(item, toy_catalog(), LIMITS, Rule.GUARDED)[STRETCHED, 262144]
     assert (decision.reason, decision.gain) == ("x: stated by the engine's calibration", 0.25)
 

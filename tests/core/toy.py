@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generator.core.catalog import Catalog, build_catalog
-from generator.core.evidence import BenchKind, DeviceRecord, Evidence, KeyFacts, Outcome, Trial
+from generator.core.evidence import BenchKind, DeviceRecord, Evidence, KeyFacts, Outcome, Trial, complete_keys
 from generator.core.route import (
     COMPILED,
     Candidate,
@@ -17,9 +17,14 @@ from generator.core.route import (
     RouteKey,
     Schedule,
 )
+from generator.core.verdict import Rule, decide_points, decided_bands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ninfer_device_profiles.bands import Bands
+
+    from generator.core.limits import Limits
 
 KEY = RouteKey("toy/1x1")
 STRETCHED = RouteKey("toy/stretched")
@@ -118,3 +123,8 @@ def point(*trials: Trial) -> Evidence:
     """Return evidence of one point: the compiled route at 100 us in both passes, its twin alike, and ``trials``."""
     base = timed(COMPILED, 100.0, 100.0)
     return evidence([base, timed(COMPILED, 100.0, 100.0, twin=True), *trials])
+
+
+def bands_of(item: Evidence, catalog: Catalog, limits: Limits, rule: Rule) -> dict[RouteKey, Bands]:
+    """Return the bands that ``rule`` gives every complete key of ``item``."""
+    return decided_bands(decide_points(item, catalog, limits, rule), complete_keys(item, catalog), catalog)
